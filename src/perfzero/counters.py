@@ -1,0 +1,463 @@
+"""
+The vocabulary: each quantity perfzero knows, declared once.
+
+Columns, help, exporters, units and axis labels all come from here. A quantity has one
+canonical name; what other tools call it stands beside it. Names for CUPTI are *ladders*:
+the first one that the library at hand knows for the chip at hand, and that still fits the
+single pass, is used (`perfzero.sources.cupti` resolves them at run time; what the ladders
+resolve to per chip and library version is kept in `data/metric_sets.json`, checked on a
+GPU by `tools/check_metric_sets.py`).
+
+Sources of the names: CUPTI's own catalogue (cuptiProfilerHostGetBaseMetrics), nvml.h
+(nvmlGpmMetricId_t), DCGM's dcgm_fields.h, Nsight Systems' GPU metrics descriptions and the
+OpenTelemetry hardware semantic conventions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Unit = Literal[
+    "ratio", "bytes", "count", "hertz", "watts", "celsius", "joules", "seconds", "generation", "lanes"
+]
+Kind = Literal["level", "total"]
+Origin = Literal["gpu", "board", "host"]
+
+PCT = ".avg.pct_of_peak_sustained_elapsed"
+SUM_PCT = ".sum.pct_of_peak_sustained_elapsed"
+PER_SECOND = ".avg.per_second"
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """
+    One thing a source can measure. Its name is the column name, everywhere.
+
+    `kind` is "level" (a mean over the sample) or "total" (an amount that fell into it).
+    `weight` names the total by which a level is averaged, where time is the wrong weight.
+    `cupti` is the ladder of metric names; a name with "pct" or ".pct" in it is divided by 100.
+    `gpm` is NVML's nvmlGpmMetricId_t; `dcgm` the field id; `nsight` the row in Nsight Systems.
+    """
+
+    name: str
+    unit: Unit
+    kind: Kind
+    doc: str
+    origin: Origin = "gpu"
+    cupti: tuple[str, ...] = ()
+    gpm: int | None = None
+    dcgm: int | None = None
+    nsight: str | None = None
+    otel: str | None = None
+    weight: str | None = None
+
+
+# The order is the priority in which counters are taken into the single pass.
+GPU_COUNTERS: tuple[Counter, ...] = (
+    Counter(
+        "gr_active",
+        "ratio",
+        "level",
+        "Share of time in which the graphics/compute engine had work, of however few blocks.",
+        cupti=(f"gr__cycles_active{SUM_PCT}", f"gr__cycles_active{PCT}"),
+        gpm=1,
+        dcgm=1001,
+        nsight="GR Active",
+        otel="hw.gpu.utilization",
+    ),
+    Counter(
+        "sm_active",
+        "ratio",
+        "level",
+        "Share of SM cycles with at least one warp resident, averaged over all SMs. Stalled warps count.",
+        cupti=(f"sm__cycles_active{PCT}",),
+        gpm=2,
+        dcgm=1002,
+        nsight="SMs Active",
+        otel="gpu.sm.active",
+    ),
+    Counter(
+        "tensor_active",
+        "ratio",
+        "level",
+        "Share of cycles in which the tensor pipes worked, averaged over all SMs.",
+        cupti=(
+            f"sm__pipe_tensor_cycles_active_realtime_v2{PCT}",
+            f"sm__pipe_tensor_cycles_active_realtime{PCT}",
+            f"sm__pipe_shared_cycles_active_realtime{PCT}",
+        ),
+        gpm=5,
+        dcgm=1004,
+        nsight="Tensor Active",
+        otel="gpu.tensor.active",
+    ),
+    Counter(
+        "dram_read_bytes",
+        "bytes",
+        "total",
+        "Bytes read from device memory.",
+        cupti=("dram__bytes_read.sum", "dram__bytes_op_read.sum"),
+        nsight="DRAM Read Bandwidth",
+        otel="gpu.dram.io",
+    ),
+    Counter(
+        "dram_write_bytes",
+        "bytes",
+        "total",
+        "Bytes written to device memory.",
+        cupti=("dram__bytes_write.sum", "dram__bytes_op_write.sum"),
+        nsight="DRAM Write Bandwidth",
+        otel="gpu.dram.io",
+    ),
+    Counter(
+        "gpc_clock",
+        "hertz",
+        "level",
+        "Measured clock of the GPCs, and so of the SMs.",
+        cupti=(f"gpc__cycles_elapsed{PER_SECOND}",),
+        nsight="GPC Clock Frequency",
+    ),
+    Counter(
+        "launches",
+        "count",
+        "total",
+        "Kernels dispatched, those inside CUDA graphs included.",
+        cupti=("gr__dispatch_count.sum",),
+        nsight="Dispatch Started",
+    ),
+    Counter(
+        "fma_active",
+        "ratio",
+        "level",
+        "Issue rate of the FP32 multiply-add pipe as a share of its peak.",
+        cupti=(
+            f"sm__inst_executed_pipe_fmaheavy_realtime{PCT}",
+            f"sm__inst_executed_pipe_fma_realtime{PCT}",
+        ),
+        gpm=12,
+        dcgm=1007,
+        otel="gpu.fp32.active",
+    ),
+    Counter(
+        "pcie_rx_bytes",
+        "bytes",
+        "total",
+        "Bytes the GPU received over PCIe, protocol included (host to device, and reads of host memory).",
+        cupti=("pcie__read_bytes.sum",),
+        gpm=21,
+        dcgm=1010,
+        nsight="PCIe RX Throughput",
+        otel="hw.gpu.io",
+    ),
+    Counter(
+        "pcie_tx_bytes",
+        "bytes",
+        "total",
+        "Bytes the GPU sent over PCIe, protocol included. The sampler's own records are taken off.",
+        cupti=("pcie__write_bytes.sum",),
+        gpm=20,
+        dcgm=1009,
+        nsight="PCIe TX Throughput",
+        otel="hw.gpu.io",
+    ),
+    Counter(
+        "sm_issue",
+        "ratio",
+        "level",
+        "Warp instructions issued as a share of the issue peak (4 per cycle and SM).",
+        cupti=(f"sm__inst_executed_realtime{PCT}",),
+        nsight="SM Issue",
+        otel="gpu.sm.issue",
+    ),
+    Counter(
+        "warps_active",
+        "ratio",
+        "level",
+        "Compute warps in flight as a share of the warp slots (occupancy over time).",
+        cupti=(f"tpc__warps_active_shader_cs_realtime{PCT}",),
+        gpm=3,
+        dcgm=1003,
+        nsight="Compute Warps in Flight",
+        otel="gpu.warps.active",
+    ),
+    Counter(
+        "l2_sectors",
+        "count",
+        "total",
+        "Sectors of 32 bytes that the SMs asked of the L2.",
+        cupti=("lts__t_sectors_srcunit_tex.sum", "lts__t_sectors_srcunit_tex_realtime.sum"),
+    ),
+    Counter(
+        "l2_hit_sectors",
+        "count",
+        "total",
+        "Sectors of 32 bytes that the SMs asked of the L2 and found there.",
+        cupti=("lts__t_sectors_srcunit_tex_lookup_hit_realtime.sum",),
+    ),
+    Counter(
+        "l2_hit",
+        "ratio",
+        "level",
+        "Share of the SMs' sectors found in the L2.",
+        cupti=(
+            "lts__average_t_sector_hit_rate_srcunit_tex_realtime.pct",
+            "lts__average_t_sector_hit_rate_realtime.pct",
+        ),
+        nsight="L2 Hit Rate",
+        weight="l2_sectors",
+    ),
+    Counter(
+        "ce_active",
+        "ratio",
+        "level",
+        "Share of time in which the asynchronous copy engine moved data.",
+        cupti=(
+            f"gpu__scheduler_engine_asyncce0_cycles_active{PCT}",
+            f"gpu__scheduler_engine_asyncce0_cycles_active{SUM_PCT}",
+            f"gpu__engine_cycles_active_any_asyncce{PCT}",
+        ),
+        nsight="Async Copy Engine Active",
+    ),
+    Counter(
+        "queue_empty",
+        "ratio",
+        "level",
+        "Share of time in which the front end's queue was empty: the host had submitted nothing.",
+        cupti=(
+            f"gpu__scheduler_engine_gr_queue_sync_gpfifo_cycles_idle{PCT}",
+            f"gpu__scheduler_engine_gr_queue_sync_gpfifo_cycles_idle{SUM_PCT}",
+        ),
+    ),
+    Counter(
+        "queue_semaphore",
+        "ratio",
+        "level",
+        "Share of time in which the front end waited for a semaphore: another stream, engine or GPU.",
+        cupti=(
+            f"gpu__scheduler_engine_gr_queue_sync_cycles_stalled_cmd_semacquire{PCT}",
+            f"gpu__scheduler_engine_gr_queue_sync_cycles_stalled_cmd_semacquire{SUM_PCT}",
+        ),
+    ),
+    Counter(
+        "nvlink_rx_bytes",
+        "bytes",
+        "total",
+        "Bytes received over NVLink.",
+        cupti=("nvlrx__bytes.sum",),
+        gpm=60,
+        dcgm=1012,
+        nsight="NVLink RX Throughput",
+        otel="hw.gpu.io",
+    ),
+    Counter(
+        "nvlink_tx_bytes",
+        "bytes",
+        "total",
+        "Bytes sent over NVLink.",
+        cupti=("nvltx__bytes.sum",),
+        gpm=61,
+        dcgm=1011,
+        nsight="NVLink TX Throughput",
+        otel="hw.gpu.io",
+    ),
+    Counter(
+        "fp64_active",
+        "ratio",
+        "level",
+        "Use of the FP64 pipe as a share of its peak.",
+        cupti=(
+            f"sm__pipe_fp64_cycles_active_realtime{PCT}",
+            f"sm__pipe_fp64_cycles_active{PCT}",
+            f"sm__inst_executed_pipe_fp64{PCT}",
+        ),
+        gpm=11,
+        dcgm=1006,
+        otel="gpu.fp64.active",
+    ),
+    Counter(
+        "queue_wfi",
+        "ratio",
+        "level",
+        "Share of time in which the front end waited for the engine to become idle.",
+        cupti=(
+            f"gpu__scheduler_engine_gr_queue_sync_cycles_stalled_cmd_wfi{PCT}",
+            f"gpu__scheduler_engine_gr_queue_sync_cycles_stalled_cmd_wfi{SUM_PCT}",
+            f"fe__cycles_stalled_cmd_wfi{PCT}",
+        ),
+    ),
+    Counter(
+        "ctxsw",
+        "ratio",
+        "level",
+        "Share of time spent switching between contexts of different processes.",
+        cupti=(f"gpu__gr_cycles_active_cmd_ctxsw{PCT}", f"gpu__gr_cycles_active_cmd_ctxsw{SUM_PCT}"),
+    ),
+    Counter(
+        "sys_clock",
+        "hertz",
+        "level",
+        "Measured clock of the SYS domain, by which chips without a time trigger are sampled.",
+        cupti=(f"sys__cycles_elapsed{PER_SECOND}",),
+        nsight="SYS Clock Frequency",
+    ),
+    Counter(
+        "dram_active",
+        "ratio",
+        "level",
+        "Use of device memory as a share of its peak (GPM has no bytes).",
+        gpm=10,
+        dcgm=1005,
+        otel="gpu.dram.active",
+    ),
+)
+
+BOARD_COUNTERS: tuple[Counter, ...] = (
+    Counter("sm_clock", "hertz", "level", "SM clock as NVML reports it.", "board", dcgm=100),
+    Counter("memory_clock", "hertz", "level", "Memory clock as NVML reports it.", "board", dcgm=101),
+    Counter("power", "watts", "level", "Board power.", "board", dcgm=155, otel="hw.power"),
+    Counter(
+        "energy",
+        "joules",
+        "total",
+        "Energy the board took during the sample.",
+        "board",
+        dcgm=156,
+        otel="hw.energy",
+    ),
+    Counter("temperature", "celsius", "level", "GPU temperature.", "board", dcgm=150, otel="hw.temperature"),
+    Counter(
+        "capped_power",
+        "ratio",
+        "level",
+        "Share of readings with the event reason 'software power cap'.",
+        "board",
+        dcgm=112,
+    ),
+    Counter(
+        "capped_thermal",
+        "ratio",
+        "level",
+        "Share of readings with a thermal slowdown reason.",
+        "board",
+        dcgm=112,
+    ),
+    Counter(
+        "capped_hardware",
+        "ratio",
+        "level",
+        "Share of readings with a hardware slowdown or power brake.",
+        "board",
+        dcgm=112,
+    ),
+    Counter(
+        "memory_used",
+        "bytes",
+        "level",
+        "Device memory in use.",
+        "board",
+        dcgm=252,
+        otel="hw.gpu.memory.usage",
+    ),
+    Counter(
+        "pcie_generation", "generation", "level", "PCIe generation the link runs at now.", "board", dcgm=237
+    ),
+    Counter("pcie_width", "lanes", "level", "PCIe lanes in use now.", "board", dcgm=238),
+    Counter(
+        "smi_utilization",
+        "ratio",
+        "level",
+        "What nvidia-smi calls GPU utilisation: some kernel was running.",
+        "board",
+        dcgm=203,
+        otel="hw.gpu.utilization",
+    ),
+    Counter(
+        "ecc_uncorrected",
+        "count",
+        "level",
+        "Uncorrected ECC errors since the driver was loaded.",
+        "board",
+        dcgm=311,
+        otel="hw.errors",
+    ),
+    Counter("processes", "count", "level", "Compute processes that hold a context on this GPU.", "board"),
+)
+
+HOST_COUNTERS: tuple[Counter, ...] = (
+    Counter(
+        "host_main_cpu",
+        "ratio",
+        "level",
+        "CPU use of the busiest thread of the process that feeds the GPU, in cores.",
+        "host",
+    ),
+    Counter(
+        "host_tree_cpu", "ratio", "level", "CPU use of the whole observed process tree, in cores.", "host"
+    ),
+    Counter("host_processes", "count", "level", "Processes in the observed tree.", "host"),
+    Counter(
+        "host_workers",
+        "count",
+        "level",
+        "Child processes of the main one that use CPU (data-loader workers and their like).",
+        "host",
+    ),
+    Counter("host_worker_cpu", "ratio", "level", "Mean CPU use of those workers, each in cores.", "host"),
+    Counter(
+        "host_runqueue_wait",
+        "ratio",
+        "level",
+        "Time the tree's main threads were runnable but had no core, as a share.",
+        "host",
+    ),
+    Counter(
+        "host_io_wait",
+        "ratio",
+        "level",
+        "Time the tree's main threads were blocked on a disk, as a share.",
+        "host",
+    ),
+    Counter("host_major_faults", "count", "total", "Page faults that needed a disk.", "host"),
+    Counter(
+        "host_throttled",
+        "ratio",
+        "level",
+        "Share of time in which the cgroup's CPU quota held the tree back.",
+        "host",
+    ),
+    Counter("host_disk_read_bytes", "bytes", "total", "Bytes the tree read from disks.", "host"),
+    Counter("host_disk_write_bytes", "bytes", "total", "Bytes the tree wrote to disks.", "host"),
+    Counter(
+        "host_net_bytes",
+        "bytes",
+        "total",
+        "Bytes the machine moved over its network interfaces, loopback left out.",
+        "host",
+    ),
+    Counter("host_swap_bytes", "bytes", "level", "Swap used by the tree.", "host"),
+    Counter(
+        "host_cpu_busy", "ratio", "level", "CPU use of the whole machine as a share of its cores.", "host"
+    ),
+)
+
+COUNTERS: tuple[Counter, ...] = GPU_COUNTERS + BOARD_COUNTERS + HOST_COUNTERS
+BY_NAME: dict[str, Counter] = {c.name: c for c in COUNTERS}
+
+SECTOR_BYTES = 32
+"""An L2 sector holds 32 bytes on every chip since Maxwell (CUDA C++ best practices guide)."""
+
+
+def pm_counters() -> tuple[Counter, ...]:
+    """The counters PM sampling may deliver, in the order in which they are given a place in the pass."""
+    return tuple(c for c in GPU_COUNTERS if c.cupti)
+
+
+def gpm_counters() -> tuple[Counter, ...]:
+    """The counters NVML GPM may deliver."""
+    return tuple(c for c in GPU_COUNTERS if c.gpm is not None)
+
+
+def metric_scale(metric: str) -> float:
+    """What a value of the CUPTI metric is multiplied with to be in the counter's unit."""
+    return 0.01 if ".pct" in metric else 1.0

@@ -1,0 +1,69 @@
+"""
+Everything perfzero raises on purpose.
+
+    PerfzeroError
+    ├── UsageError              exit 2    the command line contradicts itself
+    ├── SourceError             exit 3    nothing can be measured here
+    │   ├── NoGpu                         no NVIDIA GPU or no driver
+    │   ├── NoLibrary                     no usable libcupti / libnvidia-ml
+    │   ├── NotPermitted                  the driver keeps the counters from this user
+    │   └── DeviceBusy          exit 5    another tool holds the counters
+    └── InputError              exit 4    a file or folder cannot be read
+        ├── NoRecording                   nothing there, or no recording
+        └── BrokenRecording               there, but not to be trusted
+
+A message says what happened, why, and what to type next. Foreign errors (ctypes codes,
+pynvml, Arrow, OSError) are turned into one of these at the border where they arise.
+"""
+
+from __future__ import annotations
+
+
+class PerfzeroError(Exception):
+    """Base of all. `exit_code` is what the command line returns for it."""
+
+    exit_code = 1
+
+
+class UsageError(PerfzeroError):
+    """The command line asks for things that exclude each other."""
+
+    exit_code = 2
+
+
+class SourceError(PerfzeroError):
+    """A source of samples cannot be opened, or stopped delivering."""
+
+    exit_code = 3
+
+
+class NoGpu(SourceError):
+    """There is no NVIDIA GPU here, or no driver that answers."""
+
+
+class NoLibrary(SourceError):
+    """The library a source needs is not installed, or too old."""
+
+
+class NotPermitted(SourceError):
+    """The driver reserves the performance counters for administrators."""
+
+
+class DeviceBusy(SourceError):
+    """Another process holds the performance counters of this GPU."""
+
+    exit_code = 5
+
+
+class InputError(PerfzeroError):
+    """A file or folder named by the user cannot be used."""
+
+    exit_code = 4
+
+
+class NoRecording(InputError):
+    """The named folder does not exist or holds no recording."""
+
+
+class BrokenRecording(InputError):
+    """The recording exists but cannot be trusted: malformed, truncated beyond use, hostile."""
