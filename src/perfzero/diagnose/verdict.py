@@ -1,0 +1,127 @@
+"""
+What a diagnosis consists of: the values that rules produce and reports render.
+
+    Diagnosis
+    ├── verdict: Finding | None      the first cause, or None with `no_verdict`, the reason
+    ├── findings                     all causes seen, largest share of time first
+    │     Finding: rule, title, because, Gain, Remedy...
+    ├── steps                        the four questions, each answered with Facts
+    ├── shares                       where the time went; adds up to 1
+    └── doubts                       what weakens all of it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from perfzero.counters import Unit
+from perfzero.values import Gpu, Tier
+
+Status = Literal["ok", "watch", "bad", "unknown", "info"]
+
+TimeClass = Literal["idle", "copy", "communication", "memory", "tensor", "fma", "small_grid", "latency"]
+TIME_CLASSES: tuple[TimeClass, ...] = (
+    "idle", "copy", "communication", "memory", "tensor", "fma", "small_grid", "latency",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """
+    One measured figure with what it is held against.
+
+    `value` is NaN where it could not be measured (then `status` is "unknown" and `text` says why).
+    `threshold` is in words ("≥ 0.9"); `margin` is how far the value is from it, as a share of the
+    threshold, positive on the good side; both None where nothing is demanded of the figure.
+    `name` is the row in summary.csv.
+    """
+
+    name: str
+    value: float
+    unit: Unit | Literal["bytes/s", "flop/s", "count/s", "hours", ""]
+    status: Status
+    threshold: str | None = None
+    margin: float | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepAnswer:
+    """One of the four questions (spec S3–S6): is it idle, what binds it, which level, tensor cores."""
+
+    number: Literal[1, 2, 3, 4]
+    question: str
+    answer: str  # one or two words: "yes", "memory", "L2", "fine", "unknown"
+    status: Status
+    text: str  # the evidence in one line, for people
+    facts: tuple[Fact, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """How many times faster the program may become (1.0 = no gain), as an interval, and on what assumption."""
+
+    low: float
+    high: float
+    assumption: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """A way out: what to do, what must hold first, and how to see that it worked."""
+
+    text: str
+    needs: tuple[str, ...] = ()
+    verify: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """
+    A cause that a rule saw.
+
+    `share` is the share of steady time it concerns; `severity` is "info" for what is worth
+    knowing but no reason to act. `confidence` in [0, 1].
+    """
+
+    rule: str  # the stable id: "input_starved", "memory_bound", ...
+    title: str  # one sentence a tired engineer understands, no number missing its unit
+    severity: Literal["info", "watch", "bad"]
+    share: float
+    confidence: float
+    because: tuple[str, ...]
+    gain: Gain | None = None
+    remedies: tuple[Remedy, ...] = ()
+    next_limit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """Which stretch was judged: [start_ns, end_ns), how it was found, and how much was dropped before it."""
+
+    start_ns: int
+    end_ns: int
+    dropped_s: float
+    how: Literal["stable", "fallback", "short", "none"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The whole answer for one GPU."""
+
+    gpu: Gpu
+    tier: Tier
+    headline: str  # the first line of any report
+    verdict: Finding | None
+    no_verdict: str | None  # the reason, exactly when `verdict` is None
+    findings: tuple[Finding, ...]
+    steps: tuple[StepAnswer, ...]
+    shares: Mapping[TimeClass, float]
+    facts: Mapping[str, Fact]  # everything measured, by name
+    doubts: tuple[str, ...]
+    steady: Steady
+    step_s: float | None = None  # the program's step time, where a period was found
+    extra: Mapping[str, float] = field(default_factory=dict)
