@@ -1,0 +1,147 @@
+"""
+The `perfzero` program: gathers the commands, and turns whatever ends them into an exit code.
+
+    a command's own return     0, or the code it chose (typer.Exit, or an int it returns)
+    PerfzeroError              its message on stderr, its exit code
+    a misspelt command line    the message and where to read more, 2
+    Ctrl-C                     130, as a shell would say
+    a closed pipe              nothing, 141 (128 + SIGPIPE)
+    anything else              our mistake: how to report it, 1; the traceback with PERFZERO_DEBUG=1
+
+Nothing here imports a library that a command needs; each command imports its own when it runs,
+so that `perfzero --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from perfzero import __version__
+from perfzero.errors import PerfzeroError
+
+COMMANDS: tuple[str, ...] = ("run", "record", "analyze", "doctor", "metrics", "demo", "trim")
+"""The commands in the order of the help page; each is a module here with `register(app)`."""
+
+USAGE = 2
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+DEBUG = "PERFZERO_DEBUG"
+
+
+def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
+    """The typer application with *commands*, each imported and registered now."""
+    app = typer.Typer(
+        name="perfzero",
+        add_completion=False,
+        rich_markup_mode=None,  # plain help: it is read through pipes, in logs, and by tests
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(perfzero)
+    for name in commands:
+        importlib.import_module(f"perfzero.cli.{name}").register(app)
+    return app
+
+
+def show_version(asked: bool) -> None:
+    """Print the version and end, when *asked*."""
+    if asked:
+        print(f"perfzero {__version__}")
+        raise typer.Exit
+
+
+def perfzero(
+    context: typer.Context,
+    *,
+    version: Annotated[  # noqa: ARG001 - its callback has already acted on it
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """
+    Say why a GPU is slow, from outside the program that runs on it.
+
+    Start with `perfzero demo` (no GPU needed) or `perfzero run -- python train.py`.
+    """
+    if context.invoked_subcommand is None:
+        # Not a success: a script that lost its arguments has to notice.
+        print(context.get_help(), file=sys.stderr)
+        raise typer.Exit(USAGE)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line *argv* (without the program's name; None: the process's own) to its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        # Not standalone: exceptions come here instead of to typer's own handlers.
+        result = typer.main.get_command(build_app())(arguments, prog_name="perfzero", standalone_mode=False)
+    except PerfzeroError as error:
+        return _say(str(error), error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        return PIPE_CLOSED
+    except SystemExit as stop:
+        # typer answers a closed pipe itself, with SystemExit(1), even when not standalone.
+        return PIPE_CLOSED if isinstance(stop.__context__, BrokenPipeError) else _exit_code(stop.code)
+    except Exception as error:  # noqa: BLE001 - the last stop; nothing may leave as a bare traceback
+        return _usage(error) if _is_usage(error) else _bug(error)
+    return _exit_code(result)
+
+
+def script() -> None:
+    """What the installed `perfzero` calls."""
+    code = main()
+    try:
+        if sys.stdout is not None:  # None when the program was started with stdout closed
+            sys.stdout.flush()
+    except BrokenPipeError:
+        code = PIPE_CLOSED
+        # Python flushes once more at exit and would complain about the same pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+def _exit_code(result: object) -> int:
+    # As sys.exit has it: nothing is success, a number is itself, anything else is a failure.
+    if result is None:
+        return 0
+    return result if isinstance(result, int) else 1
+
+
+def _is_usage(error: Exception) -> bool:
+    # Known by its shape: older typer raises the exceptions of the package click, newer typer
+    # those of its own copy of click, and the two share no public base class.
+    return callable(getattr(error, "format_message", None)) and isinstance(
+        getattr(error, "exit_code", None), int
+    )
+
+
+def _usage(error: Exception) -> int:
+    context = getattr(error, "ctx", None)
+    command = getattr(context, "command_path", "perfzero")
+    message = error.format_message()  # type: ignore[attr-defined]
+    return _say(f"{message}\nSee `{command} --help`.", error.exit_code)  # type: ignore[attr-defined]
+
+
+def _bug(error: Exception) -> int:
+    if os.environ.get(DEBUG) == "1":
+        traceback.print_exception(error)
+        hint = "Please report it with the traceback above and the output of `perfzero doctor`."
+    else:
+        hint = (
+            f"For the traceback, run the same command with {DEBUG}=1; "
+            "please report it with that and the output of `perfzero doctor`."
+        )
+    return _say(f"this is a mistake in perfzero: {type(error).__name__}: {error}\n{hint}", 1)
+
+
+def _say(message: str, code: int) -> int:
+    print(f"perfzero: {message}", file=sys.stderr)
+    return code
