@@ -1,0 +1,238 @@
+"""
+Numbers and messages to words that people read.
+
+Machine files never pass through here: they keep base units and full precision. Numbers are
+rounded to what a reader can use (two significant digits, or whole percents), and rounding
+never turns "almost" into "all": 0.997 is "99.7 %", 0.0003 is "0.03 %". A missing value is "–".
+
+Fixed phrases of the reports stand in one catalogue per language, so that a language is a
+table to add. English is the only one there is; `catalogue` refuses any other by name.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+
+MISSING = "–"
+
+SURE = 0.8
+LIKELY = 0.5
+"""From these confidences on a verdict is called "sure" or "likely"; below it is "unsure"."""
+
+_MINUS = "−"
+_SI = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_SMALL = ((1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+_PLAIN_THRESHOLD = re.compile(r"\s*(<=|>=|[<>≤≥])\s*([0-9]+(?:\.[0-9]+)?)\s*\Z")
+
+ENGLISH: Mapping[str, str] = {
+    "sure": "sure",
+    "likely": "likely",
+    "unsure": "unsure",
+    "no_verdict": "no verdict",
+    "do": "Do",
+    "or": "or",
+    "then": "Then",
+    "check": "Check",
+    "also": "Also",
+    "doubt": "Doubt",
+    "more": "More",
+    "time": "time",
+    "needs": "if {needs}",
+    "expect": "expect {gain}",
+    "nothing_to_do": "nothing: there is no cheap gain left to find here",
+    "next_limit": "{limit} is the next limit",
+    "healthy": "healthy {threshold}",
+    "more_doubts": "{count} more in report.json",
+    "ask_doctor": "perfzero doctor   says what this machine lets perfzero read, and what unlocks more",
+    "smi_said": "nvidia-smi said {smi}.",
+    "smi_unknown": "nvidia-smi's number could not be read.",
+    "truth": "The SMs worked {sm} of the time, the tensor cores {tensor}.",
+    "truth_memory": "Memory ran at {memory} of its roof.",
+    "truth_unknown": "What the SMs really did could not be read.",
+    "watched": "Watched {duration}: {parts}.",
+    "step": "step {step}",
+    "warm_up": "first {duration} dropped as warm-up",
+    "fallback": "first {duration} dropped by default, no steady state was seen",
+    "not_steady": "no steady state was found",
+    "short": "too short to leave out the warm-up",
+    "nothing_lost": "nothing lost",
+    "lost": "{share} of the samples lost",
+    "gaps": "{gaps} ({duration})",
+    "cost": "Cost of watching {slowdown}.",
+    "cost_interval": "{slowdown} ± {margin}",
+    "cost_unmeasured": "Cost of watching not measured: {reason}.",
+    "cost_no_reason": "the recording does not say why",
+    "cost_cpu": "perfzero itself took {cpu} of a core.",
+    "cut_short": "recording cut short",
+    "of_several": "GPU {index} of {count}: {headline}",
+    "gpu": "GPU {index}",
+    "idle": "idle",
+    "copy": "copies",
+    "communication": "communication",
+    "memory": "memory",
+    "tensor": "tensor cores",
+    "fma": "FP32 pipe",
+    "small_grid": "small grids",
+    "latency": "latency",
+}
+
+LANGUAGES: Mapping[str, Mapping[str, str]] = {"en": ENGLISH}
+
+
+def catalogue(language: str) -> Mapping[str, str]:
+    """The fixed phrases of *language* by key; KeyError names the languages there are."""
+    try:
+        return LANGUAGES[language]
+    except KeyError:
+        raise KeyError(f"no messages in {language!r}; there are: {', '.join(LANGUAGES)}") from None
+
+
+def percent(share: float) -> str:
+    """0.58 -> "58 %"; one digit below 10 % and between 99 and 100 %; one significant digit below 1 %."""
+    if not math.isfinite(share):
+        return MISSING
+    return f"{percent_number(share)} %"
+
+
+def percent_number(share: float) -> str:
+    """As `percent`, without the sign: for intervals such as "0.03 % ± 0.04"."""
+    value = abs(share) * 100
+    if value == 0:
+        digits = "0"
+    elif value < 1:
+        digits = _plain(value, 1)
+    elif value < 9.95 or 99 <= value < 99.95:
+        digits = f"{value:.1f}".removesuffix(".0")
+    elif 99.95 <= value < 100:
+        digits = "> 99.9"  # almost is not all
+    else:
+        digits = f"{value:.0f}"
+    return (_MINUS if share < 0 and value > 0 else "") + digits
+
+
+def duration(seconds: float, *, digits: int = 2) -> str:
+    """0.081 -> "81 ms"; 130 -> "2 min 10 s"; 3900 -> "1 h 5 min". *digits* are significant ones below 60 s."""
+    if not math.isfinite(seconds):
+        return MISSING
+    if seconds < 0:
+        return _MINUS + duration(-seconds, digits=digits)
+    if round(seconds) >= 3600:
+        minutes = round(seconds / 60)
+        return f"{minutes // 60} h {minutes % 60} min" if minutes % 60 else f"{minutes // 60} h"
+    if seconds >= 100:
+        whole = round(seconds)
+        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+    if seconds == 0:
+        return "0 s"
+    scale, prefix = 1.0, ""
+    for scale, prefix in ((1.0, ""), *_SMALL):
+        # Half a unit of the last digit shown: 0.9996 s is "1 s", not "1000 ms".
+        if seconds >= scale * (1 - 0.5 * 10.0**-digits):
+            break
+    return f"{_plain(seconds / scale, digits)} {prefix}s"
+
+
+def quantity(value: float, unit: str) -> str:
+    """
+    *value* in its base *unit* (a unit of `perfzero.counters`, or "bytes/s", "flop/s", "count/s") in words.
+
+    1.9e12 bytes/s -> "1.9 TB/s"; 1.33e9 hertz -> "1.3 GHz"; 0.42 ratio -> "42 %". Decimal prefixes.
+    """
+    if not math.isfinite(value):
+        return MISSING
+    if unit == "ratio":
+        return percent(value)
+    if unit == "seconds":
+        return duration(value)
+    symbol = {
+        "bytes": "B",
+        "bytes/s": "B/s",
+        "flop/s": "FLOP/s",
+        "hertz": "Hz",
+        "count/s": "/s",
+        "count": "",
+        "watts": "W",
+        "joules": "J",
+        "celsius": "°C",
+        "hours": "h",
+        "lanes": "lanes",
+        "generation": "",
+    }.get(unit, unit)
+    if unit in ("celsius", "lanes", "generation", "hours"):
+        return f"{_plain(value, 2)} {symbol}".rstrip()
+    sign = _MINUS if value < 0 else ""
+    size = abs(value)
+    scale, prefix = 1.0, ""
+    for limit, name in _SI:
+        # 999.7e9 rounds to 1.0e12: choose the prefix by the rounded value.
+        if size >= limit * 0.9995:
+            scale, prefix = limit, name
+            break
+    number = _plain(size / scale, 2 if size / scale < 99.5 else 3)
+    return f"{sign}{number} {prefix}{symbol}".rstrip()
+
+
+def times(low: float, high: float) -> str:
+    """An interval of speed-ups: (1.9, 2.3) -> "1.9–2.3×"; one number where both ends read the same."""
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return MISSING
+    # Below 1.2 a second digit is the whole message: 1.05 is not 1.1.
+    digits = 2 if low < 1.2 else 1
+    first, last = f"{low:.{digits}f}", f"{high:.{digits}f}"
+    return f"{first}×" if first == last else f"{first}–{last}×"
+
+
+def confidence_word(confidence: float) -> str:
+    """The key of the word for *confidence* in [0, 1]: "sure", "likely" or "unsure" (NaN is unsure)."""
+    if confidence >= SURE:
+        return "sure"
+    return "likely" if confidence >= LIKELY else "unsure"
+
+
+def threshold_words(threshold: str, unit: str) -> str:
+    """A ratio's threshold as people say it: "≥ 0.9" -> "≥ 90 %". Anything else stays as it is."""
+    match = _PLAIN_THRESHOLD.match(threshold) if unit == "ratio" else None
+    if match is None:
+        return threshold
+    sign = {"<=": "≤", ">=": "≥"}.get(match[1], match[1])
+    return f"{sign} {percent(float(match[2]))}"
+
+
+def enumeration(items: Sequence[str]) -> str:
+    """("a", "b", "c") -> "a, b and c"."""
+    if len(items) < 2:
+        return "".join(items)
+    return f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def counted(number: int, noun: str) -> str:
+    """1, "gap" -> "1 gap"; 3, "gap" -> "3 gaps"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def printable(text: str) -> str:
+    """
+    *text* on one line and without control characters.
+
+    Words in a recording (commands, reasons) may come from anyone; none of them may move the
+    cursor, recolour the terminal or hide what follows.
+    """
+    kept = (" " if c.isspace() else c for c in text if c.isspace() or unicodedata.category(c)[0] != "C")
+    return " ".join("".join(kept).split())
+
+
+def _plain(value: float, digits: int) -> str:
+    """*value* with *digits* significant digits, never in exponent form, without trailing zeros."""
+    if value == 0:
+        return "0"
+    exponent = math.floor(math.log10(abs(value)))
+    rounded = round(value, digits - 1 - exponent)
+    exponent = math.floor(math.log10(abs(rounded)))
+    decimals = max(0, digits - 1 - exponent)
+    number = f"{abs(rounded):.{decimals}f}"
+    if "." in number:
+        number = number.rstrip("0").rstrip(".")
+    return (_MINUS if value < 0 else "") + number

@@ -1,0 +1,148 @@
+"""Words for numbers: each with a known answer, and what must not be said."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfzero import text
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        (0.58, "58 %"),
+        (0.0, "0 %"),
+        (1.0, "100 %"),
+        (0.035, "3.5 %"),
+        (0.05, "5 %"),
+        (0.0003, "0.03 %"),
+        (-0.0003, "−0.03 %"),
+        (0.997, "99.7 %"),
+        (1.04, "104 %"),
+    ],
+)
+def test_a_share_is_said_in_percent_with_digits_that_matter(share: float, words: str) -> None:
+    assert words == text.percent(share)
+
+
+def test_almost_all_is_not_called_all() -> None:
+    assert text.percent(0.99996) == "> 99.9 %"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.081, "81 ms"),
+        (94.2, "94 s"),
+        (130, "2 min 10 s"),
+        (120, "2 min"),
+        (3900, "1 h 5 min"),
+        (7200, "2 h"),
+        (12.4e-6, "12 µs"),
+        (350e-9, "350 ns"),
+        (0.9996, "1 s"),
+        (0, "0 s"),
+        (-0.02, "−20 ms"),
+    ],
+)
+def test_a_duration_is_said_in_the_unit_a_person_would_choose(seconds: float, words: str) -> None:
+    assert words == text.duration(seconds)
+
+
+def test_a_step_time_keeps_the_digits_asked_for() -> None:
+    assert text.duration(0.08123, digits=3) == "81.2 ms"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "words"),
+    [
+        (1.9e12, "bytes/s", "1.9 TB/s"),
+        (52e9, "bytes/s", "52 GB/s"),
+        (940e6, "bytes/s", "940 MB/s"),
+        (999.7e9, "bytes/s", "1 TB/s"),
+        (653e12, "flop/s", "653 TFLOP/s"),
+        (1.33e9, "hertz", "1.3 GHz"),
+        (39_000, "count/s", "39 k/s"),
+        (665, "watts", "665 W"),
+        (0.42, "ratio", "42 %"),
+        (61, "celsius", "61 °C"),
+        (16, "lanes", "16 lanes"),
+        (0, "bytes/s", "0 B/s"),
+    ],
+)
+def test_a_quantity_is_said_with_its_unit(value: float, unit: str, words: str) -> None:
+    assert words == text.quantity(value, unit)
+
+
+@pytest.mark.parametrize("say", [text.percent, text.duration, lambda v: text.quantity(v, "bytes/s")])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_missing_value_is_a_dash_and_never_a_zero(say: object, value: float) -> None:
+    assert say(value) == "–"  # type: ignore[operator]
+
+
+def test_a_gain_is_an_interval_and_one_number_where_both_ends_agree() -> None:
+    assert text.times(1.9, 2.3) == "1.9–2.3×"
+    assert text.times(1.5, 1.5) == "1.5×"
+
+
+def test_a_small_gain_is_not_rounded_up_to_a_big_one() -> None:
+    assert text.times(1.02, 1.06) == "1.02–1.06×"
+
+
+@pytest.mark.parametrize(
+    ("confidence", "word"),
+    [(1.0, "sure"), (0.8, "sure"), (0.79, "likely"), (0.5, "likely"), (0.49, "unsure"), (math.nan, "unsure")],
+)
+def test_confidence_has_three_words(confidence: float, word: str) -> None:
+    assert word == text.confidence_word(confidence)
+
+
+def test_a_threshold_of_a_ratio_is_said_in_percent() -> None:
+    assert text.threshold_words("≥ 0.9", "ratio") == "≥ 90 %"
+    assert text.threshold_words("<= 0.05", "ratio") == "≤ 5 %"
+
+
+def test_a_threshold_in_words_is_left_alone() -> None:
+    assert text.threshold_words("≥ 0.9 of the roof", "ratio") == "≥ 0.9 of the roof"
+    assert text.threshold_words("≥ 0.9", "seconds") == "≥ 0.9"
+
+
+def test_things_are_enumerated_with_an_and() -> None:
+    assert text.enumeration(("a", "b", "c")) == "a, b and c"
+    assert text.enumeration(("a",)) == "a"
+    assert text.enumeration(()) == ""
+
+
+def test_one_of_a_kind_is_singular() -> None:
+    assert text.counted(1, "gap") == "1 gap"
+    assert text.counted(0, "gap") == "0 gaps"
+    assert text.counted(12_345, "sample") == "12,345 samples"
+
+
+def test_words_from_a_recording_cannot_steer_the_terminal() -> None:
+    assert text.printable("a\x1b[31m\x07b\r\nc\u202ed") == "a[31mb cd"
+
+
+def test_words_that_are_fine_stay_as_they_are() -> None:
+    assert text.printable("python train.py --größe 3 ≥ 2") == "python train.py --größe 3 ≥ 2"
+
+
+def test_a_language_without_messages_is_refused_by_name() -> None:
+    with pytest.raises(KeyError, match="'zh'; there are: en"):
+        text.catalogue("zh")
+
+
+@given(st.floats(min_value=1e-9, max_value=90))
+def test_a_duration_in_words_is_within_its_rounding_of_the_truth(seconds: float) -> None:
+    number, unit = text.duration(seconds, digits=3).split()
+    value = float(number) * {"s": 1, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}[unit]
+    assert value == pytest.approx(seconds, rel=0.006)
+
+
+@given(st.floats(min_value=1e-4, max_value=1e18))
+def test_a_quantity_in_words_is_within_its_rounding_of_the_truth(value: float) -> None:
+    number, unit = text.quantity(value, "bytes/s").split()
+    scale = {"TB/s": 1e12, "GB/s": 1e9, "MB/s": 1e6, "kB/s": 1e3, "B/s": 1}[unit]
+    assert float(number) * scale == pytest.approx(value, rel=0.06)
