@@ -1,0 +1,564 @@
+"""
+Hardware counters of a whole GPU, sampled by the GPU itself and read from outside.
+
+CUPTI's PM sampling sees every process on the device and needs no context of its own. It is
+exclusive: one session per device. This module finds a libcupti, chooses the metrics that
+fit one pass on this chip, opens and closes sessions, and turns raw samples into `Samples`:
+stale first ones dropped, order and length checked, our own PCIe traffic taken off, losses
+counted. It belongs into a process of its own (`perfzero.record.sampler`): leaving PM
+sampling finalises CUPTI in its process.
+
+The model and all constants: docs/measurements.md; NVIDIA's cupti_pmsampling.h.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfzero.counters import Counter, metric_scale, pm_counters
+from perfzero.errors import DeviceBusy, NoGpu, NoLibrary, NotPermitted, SourceError
+from perfzero.sources import _libcupti
+from perfzero.sources._libcupti import Cuda, CudaError, CuptiError, Host, Library, PmObject
+from perfzero.values import Samples
+
+OLDEST_VERSION = 24
+"""cuptiGetVersion of CUDA 12.6, the first with PM sampling."""
+
+IMAGE_SAMPLES = 128
+"""
+Samples per counter-data image. The image costs about 27 KB a sample and must be reset after
+each use, so a large one that is read half empty wastes CPU; decoding simply goes on when it is full.
+"""
+
+RECORD_BYTES = 32 * 1024
+"""Upper bound of what one sample takes in the hardware buffer (10.8 KB at 8 metrics, about 20 KB at 20)."""
+
+BUFFER_BYTES = (64 << 20, 512 << 20)
+"""Least and largest hardware buffer asked for. It is pinned host memory."""
+
+MISSING_AFTER = 1.5
+"""A distance between samples of more than this many periods is a hole."""
+
+SILENT_S = 1.0
+"""Sampling that delivers nothing for this long (and 50 periods) has ended by itself (seen with 13.5)."""
+
+NO_TIME_TRIGGER = ("TU", "GA100")
+"""Chips on which only the SYS clock can trigger samples (cupti_pmsampling.h)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLibrary:
+    """A libcupti on this machine, and where it comes from."""
+
+    path: Path
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """Which metric stands for which counter on one chip with one library, and why others are left out."""
+
+    chip: str
+    library_version: int
+    metrics: Mapping[str, str]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Raw samples as the library hands them over: values of shape (n, number of metrics)."""
+
+    start_ns: NDArray[np.int64]
+    end_ns: NDArray[np.int64]
+    values: NDArray[np.float64]
+    overflow: bool
+
+
+class PmDevice(Protocol):
+    """
+    One GPU as PM sampling sees it: the seam at which tests put a simulated device.
+
+    All methods raise `CuptiError` with the code of the failing call.
+    """
+
+    chip: str
+    library_version: int
+    sm_count: int | None
+    l2_bytes: int | None
+
+    def enable(self) -> None:
+        """Take the counters of the device."""
+        ...
+
+    def resolve(self, wanted: Sequence[Counter]) -> Resolution:
+        """Choose the metrics for *wanted* that fit one pass."""
+        ...
+
+    def configure(self, metrics: Sequence[str], *, period_ns: int, buffer_bytes: int) -> None:
+        """Set what is sampled and how often. Only while stopped."""
+        ...
+
+    def start(self) -> None:
+        """Let the hardware sample."""
+        ...
+
+    def stop(self) -> None:
+        """Stop the hardware."""
+        ...
+
+    def decode(self) -> Iterable[Decoded]:
+        """What has been recorded since the last call."""
+        ...
+
+    def disable(self) -> None:
+        """Give the counters back."""
+        ...
+
+
+# --- finding a library -----------------------------------------------------------------------
+
+
+def find_libraries(hints: Sequence[str] = ()) -> tuple[FoundLibrary, ...]:
+    """
+    Every libcupti on this machine, best first: newer CUDA major versions before older ones.
+
+    *hints* are more folders to look in, e.g. the site-packages of the program that is watched.
+    PERFZERO_CUPTI names one file and beats all. As root, only files that root or the invoking
+    user owns are considered, since loading a library runs its code.
+    """
+    named = os.environ.get("PERFZERO_CUPTI")
+    if named:
+        return (FoundLibrary(Path(named), "PERFZERO_CUPTI"),)
+    places: list[tuple[str, str]] = []
+    for folder in [*sys.path, *hints]:
+        places += [
+            (f"{folder}/nvidia/cu*/lib/libcupti.so.*", "Python package"),
+            (f"{folder}/nvidia/cuda_cupti/lib/libcupti.so.*", "Python package"),
+        ]
+    for root in filter(None, (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"))):
+        places.append((f"{root}/extras/CUPTI/lib64/libcupti.so.[1-9][0-9]", "CUDA toolkit"))
+    places += [
+        ("/usr/local/cuda*/extras/CUPTI/lib64/libcupti.so.[1-9][0-9]", "CUDA toolkit"),
+        ("/usr/local/cuda*/targets/*/lib/libcupti.so.[1-9][0-9]", "CUDA toolkit"),
+        ("/usr/lib/*-linux-gnu/libcupti.so.[1-9][0-9]", "system package"),
+        ("/usr/lib64/libcupti.so.[1-9][0-9]", "system package"),
+    ]
+    found: dict[Path, FoundLibrary] = {}
+    for pattern, origin in places:
+        for name in sorted(glob.glob(pattern)):
+            real = Path(os.path.realpath(name))
+            if real not in found and _trusted(real):
+                found[real] = FoundLibrary(Path(name), origin)
+    return tuple(sorted(found.values(), key=lambda f: -_soname_major(f.path)))
+
+
+def _soname_major(path: Path) -> int:
+    """The 13 in libcupti.so.13."""
+    tail = path.name.rsplit(".", 1)[-1]
+    return int(tail) if tail.isdigit() else 0
+
+
+def _trusted(path: Path) -> bool:
+    """Whether root may load *path*: it and its folder belong to root or to the user who called sudo."""
+    if os.geteuid() != 0:
+        return True
+    owners = {0, int(os.environ.get("SUDO_UID", "0"))}
+    try:
+        return all(p.stat().st_uid in owners and not p.stat().st_mode & 0o002 for p in (path, path.parent))
+    except OSError:
+        return False
+
+
+def load_library(hints: Sequence[str] = ()) -> Library:
+    """
+    The first usable libcupti.
+
+    Raises `NoGpu` when there is no driver, `NoLibrary` when no libcupti of CUDA 12.6 or later is found.
+    """
+    tried: list[str] = []
+    for found in find_libraries(hints):
+        try:
+            library = Library(found.path)
+        except (OSError, CuptiError) as error:
+            tried.append(f"{found.path}: {error}")
+            continue
+        if library.version >= OLDEST_VERSION and library.has_pm_sampling:
+            return library
+        tried.append(f"{found.path}: version {library.version} is older than CUDA 12.6")
+    detail = "".join(f"\n  {t}" for t in tried)
+    raise NoLibrary(
+        "No libcupti of CUDA 12.6 or later can be loaded, so hardware counters cannot be sampled."
+        f"{detail}\n"
+        "Install one:  pip install 'perfzero[cupti]'   or name one: PERFZERO_CUPTI=/path/to/libcupti.so.13\n"
+        "Or record without: perfzero record --source gpm"
+    )
+
+
+def load_cuda() -> Cuda:
+    """The driver. Raises `NoGpu` when there is none or it sees no device."""
+    try:
+        return Cuda()
+    except OSError as error:
+        raise NoGpu(
+            f"There is no NVIDIA driver here: {error}.\nWhat can be read on this machine: perfzero doctor"
+        ) from None
+    except CudaError as error:
+        raise NoGpu(
+            f"The NVIDIA driver sees no GPU: {error}.\nWhat can be read on this machine: perfzero doctor"
+        ) from None
+
+
+# --- choosing metrics ------------------------------------------------------------------------
+
+
+def resolve_for_chip(
+    library: Library,
+    chip: str,
+    *,
+    availability: object = None,
+    wanted: Sequence[Counter] | None = None,
+    prefer: Mapping[str, str] | None = None,
+) -> Resolution:
+    """
+    Choose, in order of priority, one metric per counter such that all fit a single pass.
+
+    *prefer* is a set known from `data/metric_sets.json`; when it still schedules in one pass as
+    a whole it is taken as it is, which saves about a second of trials.
+    """
+    counters = pm_counters() if wanted is None else tuple(wanted)
+
+    def fits(metrics: Sequence[str]) -> str | None:
+        """None when *metrics* fit one pass, else why not."""
+        try:
+            with Host(library, chip, availability=availability) as host:  # type: ignore[arg-type]
+                host.add(metrics)
+                passes = host.passes(host.config_image())
+        except CuptiError as error:
+            if error.code == _libcupti.INVALID_METRIC_NAME:
+                return "unknown to this library and chip"
+            return f"not available on this board ({error})"
+        return None if passes == 1 else f"needs {passes} passes with the rest"
+
+    names = {c.name for c in counters}
+    if prefer:
+        known = {name: metric for name, metric in prefer.items() if name in names}
+        if known and fits(tuple(known.values())) is None:
+            left = dict.fromkeys(names - set(known), "not in the checked set")
+            return Resolution(chip, library.version, known, left)
+
+    chosen: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    for counter in counters:
+        if counter.name == "l2_hit" and "l2_hit_sectors" in chosen:
+            left_out[counter.name] = "l2_hit_sectors / l2_sectors says the same from sums"
+            continue
+        if counter.name == "sys_clock" and not chip.startswith(NO_TIME_TRIGGER):
+            left_out[counter.name] = "only needed where the SYS clock triggers the samples"
+            continue
+        reason = "has no CUPTI metric"
+        for metric in counter.cupti:
+            problem = fits([*chosen.values(), metric])
+            if problem is None:
+                chosen[counter.name] = metric
+                break
+            # A name that is known but does not fit is the better explanation.
+            reason = problem if reason.startswith(("has", "unknown")) else reason
+        else:
+            left_out[counter.name] = reason
+    return Resolution(chip, library.version, chosen, left_out)
+
+
+class CuptiDevice:
+    """A real GPU behind `PmDevice`. *uuid* as NVML gives it."""
+
+    def __init__(
+        self, uuid: str, *, hints: Sequence[str] = (), prefer: Mapping[str, Mapping[str, str]] | None = None
+    ) -> None:
+        cuda = load_cuda()
+        index = cuda.index_of(uuid)
+        if index is None:
+            raise NoGpu(
+                f"CUDA does not see the GPU {uuid}: is it hidden by CUDA_VISIBLE_DEVICES, or a MIG instance?"
+            )
+        self._index = index
+        self._library = load_library(hints)
+        self._prefer = prefer or {}
+        self.library_version = self._library.version
+        self.library_path = self._library.path
+        self._library.initialize()
+        self.chip = self._library.chip_name(index)
+        self.sm_count: int | None = cuda.attribute(index, _libcupti.ATTRIBUTE_SM_COUNT)
+        self.l2_bytes: int | None = cuda.attribute(index, _libcupti.ATTRIBUTE_L2_BYTES)
+        self._availability = self._library.availability(index)
+        self._pm: PmObject | None = None
+        self._host: Host | None = None
+        self._metrics: tuple[str, ...] = ()
+        self._sys_hz = 1.2e9  # a start; each sample carries its own times, so it need not be exact
+
+    def enable(self) -> None:
+        """Take the counters of the device."""
+        self._pm = PmObject(self._library, self._index)
+
+    def resolve(self, wanted: Sequence[Counter]) -> Resolution:
+        """Choose the metrics for *wanted* that fit one pass on this very board."""
+        return resolve_for_chip(
+            self._library,
+            self.chip,
+            availability=self._availability,
+            wanted=wanted,
+            prefer=self._prefer.get(self.chip),
+        )
+
+    def configure(self, metrics: Sequence[str], *, period_ns: int, buffer_bytes: int) -> None:
+        """Set what is sampled and how often. Only while stopped."""
+        assert self._pm is not None
+        if tuple(metrics) != self._metrics or self._host is None:
+            if self._host is not None:
+                self._host.close()
+            self._host = Host(self._library, self.chip, availability=self._availability)
+            self._host.add(metrics)
+            self._metrics = tuple(metrics)
+            self._config = self._host.config_image()
+            self._pm.allocate(self._metrics, samples=IMAGE_SAMPLES)
+        by_time = not self.chip.startswith(NO_TIME_TRIGGER)
+        self._pm.configure(
+            self._config,
+            buffer_bytes=buffer_bytes,
+            interval=period_ns if by_time else max(1, round(period_ns * 1e-9 * self._sys_hz)),
+            trigger=_libcupti.TRIGGER_TIME if by_time else _libcupti.TRIGGER_SYSCLK,
+        )
+
+    def start(self) -> None:
+        """Let the hardware sample."""
+        assert self._pm is not None
+        self._pm.start()
+
+    def stop(self) -> None:
+        """Stop the hardware."""
+        assert self._pm is not None
+        self._pm.stop()
+
+    def decode(self) -> Iterable[Decoded]:
+        """What has been recorded since the last call."""
+        assert self._pm is not None
+        assert self._host is not None
+        for start, end, values, overflow in self._pm.decode(self._host, self._metrics):
+            yield Decoded(start, end, values, overflow)
+
+    def disable(self) -> None:
+        """Give the counters back; a new session needs a new `enable` and `configure`."""
+        pm, host = self._pm, self._host
+        self._pm = self._host = None
+        self._metrics = ()
+        try:
+            if pm is not None:
+                pm.disable()
+        finally:
+            if host is not None:
+                with contextlib.suppress(CuptiError):  # disabling may have finalised CUPTI already
+                    host.close()
+
+
+# --- sampling --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Time in which a window should hold samples and does not."""
+
+    start_ns: int
+    end_ns: int
+    samples: int
+    reason: str
+
+
+class PmSampler:
+    """
+    PM sampling of one GPU in this process: open, any number of windows, close.
+
+    Not a `Source` by itself: windows have to be started and stopped. `read` returns what came
+    since the last call, with canonical columns; `losses` what went missing in the current window.
+    """
+
+    def __init__(
+        self, device: PmDevice, *, wanted: Sequence[Counter] | None = None, record_bytes: float = 0.0
+    ) -> None:
+        self._device = device
+        self._wanted = tuple(pm_counters() if wanted is None else wanted)
+        self.record_bytes = record_bytes
+        self.resolution: Resolution | None = None
+        self._open = False
+        self._running = False
+        self._period_ns = 0
+        self._window_start_ns = 0
+        self._last_end_ns = 0
+        self._count = 0
+        self.losses: list[Loss] = []
+
+    @property
+    def running(self) -> bool:
+        """Whether the hardware samples now."""
+        return self._running
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this process holds the counters."""
+        return self._open
+
+    def open(self) -> Resolution:
+        """Take the counters. Raises `DeviceBusy`, `NotPermitted` or another `SourceError`."""
+        try:
+            self._device.enable()
+        except CuptiError as error:
+            raise explain(error) from None
+        self._open = True
+        try:
+            if self.resolution is None:
+                self.resolution = self._device.resolve(self._wanted)
+            if not self.resolution.metrics:
+                raise SourceError("No hardware counter of this GPU can be sampled with this libcupti.")
+        except CuptiError as error:
+            self.close()
+            raise explain(error) from None
+        except SourceError:
+            self.close()
+            raise
+        return self.resolution
+
+    def start(self, *, period_ns: int, expect_s: float) -> None:
+        """Begin a window sampled every *period_ns*, read at least every *expect_s* seconds (or after it)."""
+        assert self.resolution is not None
+        room = 2.5 * expect_s * 1e9 / period_ns * RECORD_BYTES
+        buffer = int(min(max(room, BUFFER_BYTES[0]), BUFFER_BYTES[1]))
+        try:
+            self._device.configure(
+                tuple(self.resolution.metrics.values()), period_ns=period_ns, buffer_bytes=buffer
+            )
+            self._device.start()
+        except CuptiError as error:
+            raise explain(error) from None
+        self._running = True
+        self._period_ns = period_ns
+        self._window_start_ns = self._last_end_ns = time.time_ns()
+        self._count = 0
+        self.losses = []
+
+    def read(self) -> Samples:
+        """The samples since the last call. Raises `SourceError` when the session is broken: close it then."""
+        parts: list[Samples] = []
+        try:
+            for decoded in self._device.decode():
+                if decoded.overflow:
+                    self._lose(self._last_end_ns, time.time_ns(), "the hardware buffer overflowed")
+                parts.append(self._tidy(decoded))
+        except CuptiError as error:
+            self._running = False
+            if error.code == _libcupti.OUT_OF_MEMORY:
+                self._lose(self._last_end_ns, time.time_ns(), "the hardware buffer overflowed")
+            raise explain(error) from None
+        samples = Samples.concat(parts)
+        silent = time.time_ns() - self._last_end_ns
+        if self._running and silent > max(SILENT_S * 1e9, 50 * self._period_ns):
+            self._lose(self._last_end_ns, self._last_end_ns + silent, "sampling ended by itself")
+            raise SourceError("PM sampling stopped delivering samples, with no error from the driver.")
+        return samples
+
+    def stop(self) -> Samples:
+        """End the window and return its last samples."""
+        if not self._running:
+            return Samples.empty()
+        stopped_ns = time.time_ns()
+        try:
+            self._device.stop()
+        except CuptiError as error:
+            self._running = False
+            raise explain(error) from None
+        self._running = False
+        samples = self.read()
+        tail = stopped_ns - self._last_end_ns
+        # Starting and stopping take a few milliseconds, in which no sample is owed.
+        if tail > max(4 * self._period_ns, 20_000_000):
+            self._lose(self._last_end_ns, stopped_ns, "sampling ended before it was stopped")
+        return samples
+
+    def close(self) -> None:
+        """Give the counters back. Never raises; harmless when called twice."""
+        if not self._open:
+            return
+        self._open = self._running = False
+        with contextlib.suppress(CuptiError):  # then the driver frees the device with the process
+            self._device.disable()
+
+    def _lose(self, start_ns: int, end_ns: int, reason: str) -> None:
+        samples = round((end_ns - start_ns) / self._period_ns) if self._period_ns else 0
+        if samples > 0:
+            self.losses.append(Loss(start_ns, end_ns, samples, reason))
+
+    def _tidy(self, decoded: Decoded) -> Samples:
+        """
+        Canonical columns, and only rows that can be true.
+
+        A first sample may start at 0 or long ago (its length is then wrong, its end is not), and
+        once such a one came last: each row's order and length is checked.
+        """
+        assert self.resolution is not None
+        start, end = decoded.start_ns, decoded.end_ns
+        length = end - start
+        slack = 3 * self._period_ns if self._period_ns else 0
+        good = (length > 0) & (start >= self._window_start_ns - slack)
+        # Overflows and SYSCLK triggers stretch samples; a hundred periods is no sample any more.
+        good &= length < max(100 * self._period_ns, 1)
+        previous = np.concatenate(([self._last_end_ns], end[:-1])) if len(end) else end
+        good &= end > previous - self._period_ns
+        start, end, values = start[good], end[good], decoded.values[good]
+        if len(start):
+            before = np.concatenate(([self._last_end_ns if self._count else start[0]], end[:-1]))
+            for i in np.flatnonzero(start - before > MISSING_AFTER * self._period_ns):
+                self._lose(int(before[i]), int(start[i]), "samples are missing")
+            self._last_end_ns = int(end[-1])
+            self._count += len(start)
+        columns = {
+            name: values[:, i] * metric_scale(metric)
+            for i, (name, metric) in enumerate(self.resolution.metrics.items())
+        }
+        if self.record_bytes and "pcie_tx_bytes" in columns:
+            # The record stream goes to host memory and shows in our own numbers.
+            columns["pcie_tx_bytes"] = np.maximum(columns["pcie_tx_bytes"] - self.record_bytes, 0.0)
+        return Samples(start, end, columns)
+
+
+def explain(error: CuptiError) -> SourceError:
+    """A `CuptiError` in words: what happened, why, what to type next."""
+    without = "Or record without them: perfzero record --source gpm"
+    if error.code == _libcupti.HARDWARE_BUSY:
+        return DeviceBusy(
+            "Another tool holds the hardware counters of this GPU: DCGM, Nsight or another perfzero.\n"
+            f"Pause it (for DCGM: dcgmi profile --pause) and start again.\n{without}"
+        )
+    if error.code in (_libcupti.INSUFFICIENT_PRIVILEGES, _libcupti.VIRTUALIZED_PRIVILEGES):
+        return NotPermitted(
+            "The driver keeps the hardware counters from this user (RmProfilingAdminOnly is 1).\n"
+            "Run as root: sudo perfzero ...   or unlock them for good: perfzero doctor shows the line.\n"
+            f"{without}"
+        )
+    reasons = {
+        _libcupti.NOT_SUPPORTED: "PM sampling is not supported on this GPU",
+        _libcupti.VIRTUALIZED: "this virtual GPU offers no counters",
+        _libcupti.CONFIDENTIAL_COMPUTING: "confidential computing is on",
+        _libcupti.MIG_NOT_SUPPORTED: "the GPU is partitioned by MIG",
+        _libcupti.WSL_NOT_SUPPORTED: "WSL offers no counters",
+        _libcupti.OUT_OF_MEMORY: "the hardware buffer overflowed",
+    }
+    why = reasons.get(error.code, str(error))
+    return SourceError(f"Hardware counters cannot be sampled: {why}.\n{without}")
