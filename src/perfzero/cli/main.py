@@ -35,7 +35,7 @@ PIPE_CLOSED = 141
 DEBUG = "PERFZERO_DEBUG"
 
 
-def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
+def build_app(commands: Sequence[str]) -> typer.Typer:
     """The typer application with *commands*, each imported and registered now."""
     app = typer.Typer(
         name="perfzero",
@@ -80,7 +80,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         # Not standalone: exceptions come here instead of to typer's own handlers.
-        result = typer.main.get_command(build_app())(arguments, prog_name="perfzero", standalone_mode=False)
+        result = typer.main.get_command(build_app(COMMANDS))(
+            arguments, prog_name="perfzero", standalone_mode=False
+        )
     except PerfzeroError as error:
         return _say(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
