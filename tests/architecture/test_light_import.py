@@ -17,9 +17,10 @@ def loaded(code: str, names: tuple[str, ...]) -> list[str]:
         [sys.executable, "-c", code + report, *names],
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
         stdin=subprocess.DEVNULL,
     )
+    assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1].split()[1:]
 
 
