@@ -36,8 +36,9 @@ class Counter:
 
     `kind` is "level" (a mean over the sample) or "total" (an amount that fell into it).
     `weight` names the total by which a level is averaged, where time is the wrong weight.
-    `cupti` is the ladder of metric names; a name with "pct" or ".pct" in it is divided by 100.
-    `gpm` is NVML's nvmlGpmMetricId_t; `dcgm` the field id; `nsight` the row in Nsight Systems.
+    `cupti` is the ladder of metric names; a name with ".pct" in it is divided by 100.
+    `gpm` is NVML's nvmlGpmMetricId_t; `dcgm` the field id; `nsight` the row in Nsight Systems;
+    `otel` a name of OpenTelemetry's hardware conventions (hw.*), or one of ours where they have none.
     """
 
     name: str
@@ -85,7 +86,7 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         cupti=(
             f"sm__pipe_tensor_cycles_active_realtime_v2{PCT}",
             f"sm__pipe_tensor_cycles_active_realtime{PCT}",
-            f"sm__pipe_shared_cycles_active_realtime{PCT}",
+            f"sm__pipe_shared_cycles_active_realtime{PCT}",  # Turing: tensor shares it with FP64
         ),
         gpm=5,
         dcgm=1004,
@@ -131,9 +132,13 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "ratio",
         "level",
         "Issue rate of the FP32 multiply-add pipe as a share of its peak.",
+        # The whole pipe where it is counted. Its heavy half stands for both halves on GA10x to
+        # GB100, but not on GB20x and later, where that half also executes integer work.
         cupti=(
-            f"sm__inst_executed_pipe_fmaheavy_realtime{PCT}",
             f"sm__inst_executed_pipe_fma_realtime{PCT}",
+            f"TPC.TriageCompute.sm__inst_executed_pipe_fma_realtime{PCT}",
+            f"sm__inst_executed_pipe_fmaheavy_realtime{PCT}",
+            f"sm__inst_executed_pipe_fmalite_realtime{PCT}",
         ),
         gpm=12,
         dcgm=1007,
@@ -144,7 +149,7 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "bytes",
         "total",
         "Bytes the GPU received over PCIe, protocol included (host to device, and reads of host memory).",
-        cupti=("pcie__read_bytes.sum",),
+        cupti=("pcie__read_bytes.sum", "PCI.TriageCompute.pcie__read_bytes.sum"),
         gpm=21,
         dcgm=1010,
         nsight="PCIe RX Throughput",
@@ -155,7 +160,7 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "bytes",
         "total",
         "Bytes the GPU sent over PCIe, protocol included. The sampler's own records are taken off.",
-        cupti=("pcie__write_bytes.sum",),
+        cupti=("pcie__write_bytes.sum", "PCI.TriageCompute.pcie__write_bytes.sum"),
         gpm=20,
         dcgm=1009,
         nsight="PCIe TX Throughput",
@@ -175,7 +180,10 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "ratio",
         "level",
         "Compute warps in flight as a share of the warp slots (occupancy over time).",
-        cupti=(f"tpc__warps_active_shader_cs_realtime{PCT}",),
+        cupti=(
+            f"tpc__warps_active_shader_cs_realtime{PCT}",
+            f"TPC.TriageCompute.tpc__warps_active_shader_cs_realtime{PCT}",
+        ),
         gpm=3,
         dcgm=1003,
         nsight="Compute Warps in Flight",
@@ -202,6 +210,7 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "Share of the SMs' sectors found in the L2.",
         cupti=(
             "lts__average_t_sector_hit_rate_srcunit_tex_realtime.pct",
+            "LTS.TriageCompute.lts__average_t_sector_hit_rate_srcunit_tex_realtime.pct",
             "lts__average_t_sector_hit_rate_realtime.pct",
         ),
         nsight="L2 Hit Rate",
@@ -217,7 +226,7 @@ GPU_COUNTERS: tuple[Counter, ...] = (
             f"gpu__scheduler_engine_asyncce0_cycles_active{SUM_PCT}",
             f"gpu__engine_cycles_active_any_asyncce{PCT}",
         ),
-        nsight="Async Copy Engine Active",
+        nsight="Async Copy Engine Active 0",
     ),
     Counter(
         "queue_empty",
@@ -247,7 +256,7 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         cupti=("nvlrx__bytes.sum",),
         gpm=60,
         dcgm=1012,
-        nsight="NVLink RX Throughput",
+        nsight="NVLink RX Requests User Data",
         otel="hw.gpu.io",
     ),
     Counter(
@@ -258,7 +267,7 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         cupti=("nvltx__bytes.sum",),
         gpm=61,
         dcgm=1011,
-        nsight="NVLink TX Throughput",
+        nsight="NVLink TX Requests User Data",
         otel="hw.gpu.io",
     ),
     Counter(
@@ -268,6 +277,7 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "Use of the FP64 pipe as a share of its peak.",
         cupti=(
             f"sm__pipe_fp64_cycles_active_realtime{PCT}",
+            f"TPC.TriageCompute.sm__pipe_fp64_cycles_active_realtime{PCT}",
             f"sm__pipe_fp64_cycles_active{PCT}",
             f"sm__inst_executed_pipe_fp64{PCT}",
         ),
@@ -301,11 +311,99 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         cupti=(f"sys__cycles_elapsed{PER_SECOND}",),
         nsight="SYS Clock Frequency",
     ),
+    # From here on: worth a place in the pass only where one is left over.
+    Counter(
+        "tensor_fp_active",
+        "ratio",
+        "level",
+        "Share of cycles in which the tensor pipes worked on floating point (FP16, BF16, TF32, FP8).",
+        cupti=(
+            f"sm__pipe_tensor_op_hmma_cycles_active_realtime{PCT}",
+            f"sm__pipe_tensor_subpipe_hmma_cycles_active_realtime{PCT}",
+        ),
+        gpm=7,
+        dcgm=1014,
+        otel="gpu.tensor.fp.active",
+    ),
+    Counter(
+        "ctas",
+        "count",
+        "total",
+        "Thread blocks launched; with `launches` the size of the grids.",
+        cupti=("gr__ctas_launched_realtime.sum",),
+    ),
+    Counter(
+        "alu_active",
+        "ratio",
+        "level",
+        "Issue rate of the integer and logic pipe as a share of its peak.",
+        cupti=(f"sm__inst_executed_pipe_alu_realtime{PCT}",),
+        gpm=4,
+        dcgm=1016,
+        otel="gpu.int.active",
+    ),
+    Counter(
+        "tensor_int_active",
+        "ratio",
+        "level",
+        "Share of cycles in which the tensor pipes worked on integers (INT8, INT4).",
+        cupti=(
+            f"sm__pipe_tensor_op_imma_cycles_active_realtime{PCT}",
+            f"sm__pipe_tensor_subpipe_imma_cycles_active_realtime{PCT}",
+        ),
+        gpm=9,
+        dcgm=1013,
+        otel="gpu.tensor.int.active",
+    ),
+    Counter(
+        "tensor_fp64_active",
+        "ratio",
+        "level",
+        "Share of cycles in which the tensor pipes worked on FP64.",
+        cupti=(f"sm__pipe_tensor_subpipe_dmma_cycles_active_realtime{PCT}",),
+        gpm=6,
+        dcgm=1015,
+        otel="gpu.tensor.fp64.active",
+    ),
+    Counter(
+        "c2c_rx_bytes",
+        "bytes",
+        "total",
+        "Bytes received over the chip-to-chip link to a Grace CPU.",
+        cupti=("ctc__rx_bytes.sum",),
+        gpm=101,
+        dcgm=1078,
+        otel="hw.gpu.io",
+    ),
+    Counter(
+        "c2c_tx_bytes",
+        "bytes",
+        "total",
+        "Bytes sent over the chip-to-chip link to a Grace CPU.",
+        cupti=("ctc__tx_bytes.sum",),
+        gpm=100,
+        dcgm=1076,
+        otel="hw.gpu.io",
+    ),
+    Counter(
+        "fp16_active",
+        "ratio",
+        "level",
+        "Use of the FP16 pipe outside the tensor cores as a share of its peak.",
+        gpm=13,
+        dcgm=1008,
+        otel="gpu.fp16.active",
+    ),
     Counter(
         "dram_active",
         "ratio",
         "level",
-        "Use of device memory as a share of its peak (GPM has no bytes).",
+        "Use of device memory as a share of its peak, where bytes are not to be had (GPM, CUDA 12.6).",
+        cupti=(
+            f"dram__throughput{PCT}",
+            f"dramc__throughput{PCT}",
+            f"FBSP.TriageCompute.dramc__throughput{PCT}",
+        ),
         gpm=10,
         dcgm=1005,
         otel="gpu.dram.active",

@@ -260,8 +260,9 @@ def resolve_for_chip(
     chosen: dict[str, str] = {}
     left_out: dict[str, str] = {}
     for counter in counters:
-        if counter.name == "l2_hit" and "l2_hit_sectors" in chosen:
-            left_out[counter.name] = "l2_hit_sectors / l2_sectors says the same from sums"
+        better = {"l2_hit": "l2_hit_sectors", "dram_active": "dram_read_bytes"}.get(counter.name)
+        if better in chosen:
+            left_out[counter.name] = f"{better} says more"
             continue
         if counter.name == "sys_clock" and not chip.startswith(NO_TIME_TRIGGER):
             left_out[counter.name] = "only needed where the SYS clock triggers the samples"
