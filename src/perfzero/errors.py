@@ -6,11 +6,13 @@ Everything perfzero raises on purpose.
     ├── SourceError             exit 3    nothing can be measured here
     │   ├── NoGpu                         no NVIDIA GPU or no driver
     │   ├── NoLibrary                     no usable libcupti / libnvidia-ml
+    │   ├── NotSupported                  this GPU or driver lacks what a source needs
     │   ├── NotPermitted                  the driver keeps the counters from this user
     │   └── DeviceBusy          exit 5    another tool holds the counters
-    └── InputError              exit 4    a file or folder cannot be read
-        ├── NoRecording                   nothing there, or no recording
-        └── BrokenRecording               there, but not to be trusted
+    ├── InputError              exit 4    a file or folder cannot be read
+    │   ├── NoRecording                   nothing there, or no recording
+    │   └── BrokenRecording               there, but not to be trusted
+    └── OutputError             exit 1    the results cannot be written
 
 A message says what happened, why, and what to type next. Foreign errors (ctypes codes,
 pynvml, Arrow, OSError) are turned into one of these at the border where they arise.
@@ -45,6 +47,10 @@ class NoLibrary(SourceError):
     """The library a source needs is not installed, or too old."""
 
 
+class NotSupported(SourceError):
+    """This GPU or driver lacks what a source needs, whoever asks."""
+
+
 class NotPermitted(SourceError):
     """The driver reserves the performance counters for administrators."""
 
@@ -67,3 +73,7 @@ class NoRecording(InputError):
 
 class BrokenRecording(InputError):
     """The recording exists but cannot be trusted: malformed, truncated beyond use, hostile."""
+
+
+class OutputError(PerfzeroError):
+    """The results exist but cannot be written: a full disk, no permission."""
