@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+import perfzero
 from perfzero.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "perfzero"
 MODULES = sorted(PACKAGE.rglob("*.py"))
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("zoo/*.md")])
 CONTENTLESS = {"common", "helper", "helpers", "misc", "util", "utils"}
 TEXT = {"", ".cfg", ".css", ".html", ".js", ".json", ".jsonl", ".md", ".py", ".sh", ".toml", ".txt", ".yml"}
 
@@ -96,6 +98,22 @@ def test_a_command_is_documented(command: str) -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
 
     assert any(f"perfzero {command}" in page.read_text() for page in pages)
+
+
+def test_the_version_is_the_same_wherever_it_stands() -> None:
+    declared = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+
+    assert declared is not None
+    assert declared[1] == perfzero.__version__
+    assert f"## {perfzero.__version__} " in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_a_page_links_only_to_what_is_there(page: Path) -> None:
+    links = re.findall(r"\]\(([^)\s#]+)", page.read_text())
+    local = [link for link in links if not re.match(r"[a-z]+:", link)]
+
+    assert [link for link in local if not (page.parent / link).exists()] == []
 
 
 def test_no_published_file_names_a_place_of_the_machine_it_was_made_on() -> None:
