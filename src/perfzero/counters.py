@@ -256,7 +256,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         cupti=("nvlrx__bytes.sum",),
         gpm=60,
         dcgm=1012,
-        nsight="NVLink RX Requests User Data",
         otel="hw.gpu.io",
     ),
     Counter(
@@ -267,7 +266,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         cupti=("nvltx__bytes.sum",),
         gpm=61,
         dcgm=1011,
-        nsight="NVLink TX Requests User Data",
         otel="hw.gpu.io",
     ),
     Counter(
@@ -360,8 +358,11 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "ratio",
         "level",
         "Share of cycles in which the tensor pipes worked on FP64.",
-        cupti=(f"sm__pipe_tensor_subpipe_dmma_cycles_active_realtime{PCT}",),
-        gpm=6,
+        cupti=(
+            f"smsp__pipe_tensor_op_dmma_cycles_active_realtime{PCT}",
+            f"sm__pipe_tensor_subpipe_dmma_cycles_active_realtime{PCT}",
+        ),
+        gpm=8,
         dcgm=1015,
         otel="gpu.tensor.fp64.active",
     ),
