@@ -1,0 +1,131 @@
+"""
+Write the pages of the documentation that are made from the code.
+
+    python tools/write_docs.py            write them
+    python tools/write_docs.py --check    change nothing; exit code 1 if a page is out of date
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from perfzero.aliases import ALIASES, DCGM_FIELDS, GPM_METRICS
+from perfzero.counters import BOARD_COUNTERS, COUNTERS, GPU_COUNTERS, HOST_COUNTERS, Counter, pm_counters
+
+DOCS = Path(__file__).parents[1] / "docs"
+NOTICE = "<!-- Written by tools/write_docs.py from the code. Change the code, then run it again. -->"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true", help="only say whether a page is out of date")
+    parser.add_argument("--docs", type=Path, default=DOCS, help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    stale = [name for name, page in PAGES.items() if _read(options.docs / name) != page()]
+    for name in stale:
+        if options.check:
+            print(f"docs/{name} is out of date: python tools/write_docs.py", file=sys.stderr)
+        else:
+            options.docs.mkdir(parents=True, exist_ok=True)
+            (options.docs / name).write_text(PAGES[name](), encoding="utf-8")
+            print(f"wrote docs/{name}")
+    return 1 if stale and options.check else 0
+
+
+def counters_page() -> str:
+    """The vocabulary, the names that other tools use, the ladders and the aliases."""
+    return (
+        "\n".join(
+            [
+                NOTICE,
+                "",
+                "# Counters",
+                "",
+                "Each quantity has one name, which is its column in every file.",
+                "A *level* is a mean over the sample, a *total* an amount that fell into it.",
+                "A missing value is empty (NaN), never 0.",
+                "",
+                "`perfzero metrics` prints this list, `perfzero metrics --find NAME` explains any name you bring,",
+                "and `perfzero metrics --chip GH100` shows what is sampled on a chip.",
+                "",
+                "## From the GPU's own counters",
+                "",
+                *_vocabulary(GPU_COUNTERS),
+                "## From the board",
+                "",
+                *_vocabulary(BOARD_COUNTERS),
+                "## From the host",
+                "",
+                *_vocabulary(HOST_COUNTERS),
+                "## The same in other tools",
+                "",
+                "DCGM's fields are given with today's name and the one before 4.6.",
+                "OpenTelemetry defines the names that begin with `hw.`; the others are ours.",
+                "",
+                *_table(
+                    ("counter", "DCGM", "NVML GPM", "Nsight Systems", "OpenTelemetry"),
+                    (
+                        (f"`{c.name}`", _dcgm(c), _gpm(c), c.nsight or "", f"`{c.otel}`" if c.otel else "")
+                        for c in COUNTERS
+                        if c.dcgm is not None or c.gpm is not None or c.nsight or c.otel
+                    ),
+                ),
+                "## In CUPTI",
+                "",
+                "The first name that the library at hand knows for the chip at hand, and that still fits the single",
+                "pass, is used. Counters are given their place in this order.",
+                "",
+                *_table(
+                    ("counter", "metrics, best first"),
+                    ((f"`{c.name}`", "<br>".join(f"`{m}`" for m in c.cupti)) for c in pm_counters()),
+                ),
+                "## Names that need a word",
+                "",
+                "Old names, names that exist on no chip, and names that say something else than they seem to.",
+                "",
+                *_table(
+                    ("name", "counter", "note"),
+                    ((f"`{a.name}`", f"`{a.counter}`" if a.counter else "none", a.note) for a in ALIASES),
+                ),
+            ]
+        ).rstrip("\n")
+        + "\n"
+    )
+
+
+PAGES: Mapping[str, Callable[[], str]] = {"counters.md": counters_page}
+
+
+def _vocabulary(counters: Iterable[Counter]) -> list[str]:
+    return _table(
+        ("counter", "unit", "kind", "meaning"),
+        ((f"`{c.name}`", c.unit, c.kind, c.doc) for c in counters),
+    )
+
+
+def _dcgm(counter: Counter) -> str:
+    if counter.dcgm is None:
+        return ""
+    return f"{counter.dcgm} " + ", ".join(f"`{name}`" for name in DCGM_FIELDS[counter.dcgm])
+
+
+def _gpm(counter: Counter) -> str:
+    return "" if counter.gpm is None else f"{counter.gpm} `{GPM_METRICS[counter.gpm]}`"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (head, *rows)]
+    return [lines[0], "|" + " --- |" * len(head), *lines[1:], ""]
+
+
+def _read(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
