@@ -1,0 +1,354 @@
+"""
+Reads a recording, finished or not, whoever wrote it.
+
+What cannot be trusted is left out and said in `Recording.doubts`; what leaves nothing to be
+trusted (a manifest of the wrong shape, a newer format) is a `BrokenRecording`. Links are not
+followed, names of files are not taken from the content of others, and sizes are limited
+(`perfzero.store.schema`), so a recording from a stranger can be opened.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+from perfzero.errors import BrokenRecording, NoRecording
+from perfzero.store.decode import clean_text, decode, parse_json
+from perfzero.store.schema import (
+    EVENTS,
+    FORMAT,
+    MANIFEST,
+    MAX_CELLS,
+    MAX_EVENTS_BYTES,
+    MAX_MANIFEST_BYTES,
+    Manifest,
+    file_name,
+    manifest_from_json,
+    parse_file_name,
+)
+from perfzero.store.stream_reader import read_stream
+from perfzero.values import Gap, Gpu, Note, Observation, Samples, Window
+
+_Event = TypeVar("_Event", Window, Gap, Note)
+
+
+class Recording:
+    """
+    A recording on disk; `open_recording` makes one.
+
+    `path` is its folder, `manifest` what it says of itself. Streams are read when first asked for.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        manifest: Manifest,
+        windows: tuple[Window, ...] = (),
+        gaps: tuple[Gap, ...] = (),
+        notes: tuple[Note, ...] = (),
+        doubts: tuple[str, ...] = (),
+    ) -> None:
+        self.path = path
+        self.manifest = manifest
+        self._windows = windows
+        self._gaps = gaps
+        self._notes = notes
+        self._doubts = list(doubts)
+        self._lock = threading.RLock()
+        self._read: dict[tuple[str, int | None], Samples] = {}
+        self._cells = 0
+        self._files = self._find_files()
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """The GPUs that were watched."""
+        return self.manifest.gpus
+
+    @property
+    def complete(self) -> bool:
+        """Whether the recorder ended it as planned; False while it runs, after a kill, or on a full disk."""
+        return self.manifest.state == "complete"
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What weakens this recording, a sentence each. Reads all streams, since each may be damaged."""
+        for stream, gpu in self.streams:
+            self.samples(stream, gpu)
+        return tuple(self._doubts)
+
+    @property
+    def streams(self) -> tuple[tuple[str, int | None], ...]:
+        """The streams that are there, each as its name and the GPU it belongs to (None: the host)."""
+        return tuple(self._files)
+
+    def samples(self, stream: str, gpu: int | None = None) -> Samples:
+        """The samples of a stream of one GPU (None: the host), ordered by start; empty if there is none."""
+        key = (stream, gpu)
+        with self._lock:
+            if key not in self._read:
+                self._read[key] = self._read_segments(stream, gpu)
+            return self._read[key]
+
+    def windows(self, gpu: int | None = None) -> tuple[Window, ...]:
+        """The windows of PM sampling, of one GPU or all."""
+        return tuple(w for w in self._windows if gpu is None or w.gpu == gpu)
+
+    def gaps(self, gpu: int | None = None) -> tuple[Gap, ...]:
+        """What is missing and why: all of it, or what concerns one GPU or none in particular."""
+        return tuple(g for g in self._gaps if gpu is None or g.gpu in (None, gpu))
+
+    def notes(self, gpu: int | None = None) -> tuple[Note, ...]:
+        """What happened: all of it, or what concerns one GPU or none in particular."""
+        return tuple(n for n in self._notes if gpu is None or n.gpu in (None, gpu))
+
+    def observation(self, gpu_index: int) -> Observation:
+        """
+        Everything seen of one GPU; raises `NoRecording` if it was not watched.
+
+        It lasts from the first to the last sample of what runs all the time (GPM, board, host),
+        or of the windows where nothing does.
+        """
+        gpu = next((g for g in self.gpus if g.index == gpu_index), None)
+        if gpu is None:
+            watched = ", ".join(str(g.index) for g in self.gpus) or "none"
+            raise NoRecording(
+                f"{self.path} holds nothing of GPU {gpu_index}. GPUs watched: {watched}.\n"
+                "Name one of them with --gpu, or leave --gpu out."
+            )
+        pm, zoom = self.samples("pm", gpu_index), self.samples("zoom", gpu_index)
+        always = [self.samples("gpm", gpu_index), self.samples("board", gpu_index), self.samples("host")]
+        start_ns, end_ns = self._extent([t for t in always if len(t)] or [t for t in (pm, zoom) if len(t)])
+        return Observation(
+            gpu=gpu,
+            tier=self.manifest.tiers.get(gpu_index, "nvml"),
+            pm=pm,
+            zoom=zoom,
+            gpm=always[0],
+            board=always[1],
+            host=always[2],
+            windows=self.windows(gpu_index),
+            gaps=self.gaps(gpu_index),
+            notes=self.notes(gpu_index),
+            process=self.manifest.process,
+            cost=self.manifest.cost,
+            complete=self.complete,
+            other_pids=self.manifest.other_pids.get(gpu_index, ()),
+            start_ns=start_ns,
+            end_ns=end_ns,
+        )
+
+    def _extent(self, tables: list[Samples]) -> tuple[int, int]:
+        if tables:
+            return min(int(t.start_ns[0]) for t in tables), max(int(t.end_ns.max()) for t in tables)
+        created, ended = self.manifest.created_ns, self.manifest.ended_ns
+        return created, created if ended is None else max(created, ended)
+
+    def _find_files(self) -> dict[tuple[str, int | None], list[int]]:
+        """(stream, GPU) -> the segments that are there, in order."""
+        found: dict[tuple[str, int | None], list[int]] = {}
+        watched = {g.index for g in self.gpus}
+        for name in sorted(os.listdir(self.path)):
+            parsed = parse_file_name(name)
+            if parsed is None:
+                if name.endswith(".arrow"):
+                    self._doubts.append(
+                        f"{clean_text(name)} is no stream that perfzero writes; it was left out."
+                    )
+                continue
+            stream, gpu, segment = parsed
+            if gpu is not None and gpu not in watched:
+                self._doubts.append(
+                    f"{name} belongs to a GPU that the manifest does not list; it was left out."
+                )
+                continue
+            found.setdefault((stream, gpu), []).append(segment)
+        return {key: sorted(segments) for key, segments in found.items()}
+
+    def _read_segments(self, stream: str, gpu: int | None) -> Samples:
+        parts: list[Samples] = []
+        for segment in self._files.get((stream, gpu), ()):
+            name = file_name(stream, gpu, segment=segment)
+            try:
+                file = _open_regular(self.path / name)
+            except OSError as error:
+                self._doubts.append(f"{name} cannot be read and was left out: {error.strerror or error}.")
+                continue
+            with file:
+                content = read_stream(
+                    file, name=name, stream=stream, gpu=gpu, max_cells=max(0, MAX_CELLS - self._cells)
+                )
+            self._doubts.extend(content.doubts)
+            part = content.samples
+            self._cells += len(part) * (len(part.columns) + 2)
+            if parts and len(part):
+                # Segments follow each other in time; one that does not is no continuation.
+                late = part.where(part.start_ns >= parts[-1].start_ns[-1])
+                if len(late) < len(part):
+                    self._doubts.append(
+                        f"{name}: {len(part) - len(late):,} rows from before the segment began were dropped."
+                    )
+                part = late
+            if len(part):
+                parts.append(part)
+        return Samples.concat(parts)
+
+
+def open_recording(path: Path | str) -> Recording:
+    """
+    The recording in the folder *path*.
+
+    Raises `NoRecording` if there is none, `BrokenRecording` if it is not to be trusted.
+    """
+    folder = Path(path)
+    manifest = _read_manifest(folder)
+    doubts = _manifest_doubts(manifest)
+    events = _Events(folder)
+    return Recording(
+        folder,
+        manifest=manifest,
+        windows=tuple(sorted(events.windows, key=lambda w: (w.start_ns, w.gpu))),
+        gaps=tuple(sorted(events.gaps, key=lambda g: g.start_ns)),
+        notes=tuple(sorted(events.notes, key=lambda n: n.time_ns)),
+        doubts=(*doubts, *events.doubts),
+    )
+
+
+def _read_manifest(folder: Path) -> Manifest:
+    try:
+        if not folder.is_dir():
+            what = "is a file, and a recording is a folder" if folder.exists() else "does not exist"
+            raise NoRecording(f"{folder} {what}.\nMake a recording: perfzero record -o {folder} -- COMMAND")
+        with _open_regular(folder / MANIFEST) as file:
+            text = file.read(MAX_MANIFEST_BYTES + 1)
+    except FileNotFoundError:
+        raise NoRecording(
+            f"{folder} holds no recording: there is no {MANIFEST} in it.\n"
+            "Name the folder that `perfzero record` printed when it ended."
+        ) from None
+    except OSError as error:
+        raise BrokenRecording(
+            f"{folder / MANIFEST} cannot be read: {error.strerror or error}.\nCheck its owner: ls -l {folder}"
+        ) from error
+    if len(text) > MAX_MANIFEST_BYTES:
+        raise _broken_manifest(folder, f"it is larger than {MAX_MANIFEST_BYTES >> 20} MiB")
+    try:
+        value: Any = parse_json(text)
+        version = value.get("format") if isinstance(value, dict) else None
+        if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+            raise ValueError("it does not say in which format the recording is")
+        if version > FORMAT:
+            raise BrokenRecording(
+                f"{folder} was written by a newer perfzero, in format {version}; "
+                f"this one reads up to {FORMAT}.\n"
+                "Upgrade: pip install --upgrade perfzero"
+            )
+        return manifest_from_json(value)
+    except ValueError as error:
+        raise _broken_manifest(folder, str(error).rstrip(".")) from error
+
+
+def _broken_manifest(folder: Path, reason: str) -> BrokenRecording:
+    return BrokenRecording(
+        f"{folder / MANIFEST} is no manifest that can be trusted: {reason}.\n"
+        "Record again: perfzero record -o NEW_FOLDER -- COMMAND"
+    )
+
+
+def _manifest_doubts(manifest: Manifest) -> tuple[str, ...]:
+    doubts: list[str] = []
+    if manifest.state == "recording":
+        doubts.append("The recording was cut short or is still running: its end was never written.")
+    elif manifest.state == "incomplete":
+        doubts.append("The recording is incomplete: the recorder had to stop or to leave something out.")
+    doubts.extend(f"{reason}." for reason in manifest.lost.values())
+    return tuple(doubts)
+
+
+class _Events:
+    """The lines of events.jsonl that could be read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.windows: list[Window] = []
+        self.gaps: list[Gap] = []
+        self.notes: list[Note] = []
+        self.doubts: list[str] = []
+        self._damaged = self._unknown = 0
+        try:
+            with _open_regular(folder / EVENTS) as file:
+                text = file.read(MAX_EVENTS_BYTES + 1)
+        except FileNotFoundError:
+            self.doubts.append(f"{EVENTS} is missing: windows, gaps and notes are unknown.")
+            return
+        except OSError as error:
+            self.doubts.append(
+                f"{EVENTS} cannot be read, so windows, gaps and notes are unknown: {error.strerror or error}."
+            )
+            return
+        if len(text) > MAX_EVENTS_BYTES:
+            self.doubts.append(
+                f"{EVENTS} is too long; only its first {MAX_EVENTS_BYTES >> 20} MiB were read."
+            )
+        # Cut off by the limit or by a kill, what follows the last newline is no whole line.
+        *lines, rest = text.split(b"\n")
+        for line in lines:
+            if line:
+                self._add(line)
+        if self._damaged:
+            self.doubts.append(f"{EVENTS}: {self._damaged} damaged lines were skipped.")
+        if self._unknown:
+            self.doubts.append(f"{EVENTS}: {self._unknown} events of a kind unknown here were skipped.")
+        if rest and len(text) <= MAX_EVENTS_BYTES:
+            self.doubts.append(f"{EVENTS} ends in the middle of a line; only that line is lost.")
+
+    def _add(self, line: bytes) -> None:
+        try:
+            value = parse_json(line)
+            event = value.get("event") if isinstance(value, dict) else None
+            if event == "window":
+                self.windows.append(_checked(decode(Window, value, where=event), _is_window))
+            elif event == "gap":
+                self.gaps.append(_checked(decode(Gap, value, where=event), lambda g: g.end_ns >= g.start_ns))
+            elif event == "note":
+                self.notes.append(decode(Note, value, where=event))
+            elif isinstance(event, str):
+                self._unknown += 1
+            else:
+                self._damaged += 1
+        except ValueError:
+            self._damaged += 1
+
+
+def _is_window(w: Window) -> bool:
+    return w.end_ns >= w.start_ns and w.period_ns > 0 and w.samples >= 0 and w.lost >= 0
+
+
+def _checked(event: _Event, holds: Callable[[_Event], bool]) -> _Event:
+    if not holds(event):
+        raise ValueError("impossible")
+    return event
+
+
+def _open_regular(path: Path) -> BinaryIO:
+    """Open a file for reading that is neither a link out of the folder nor a device. Raises OSError."""
+    # O_NONBLOCK: opening a pipe that nobody writes to would wait for ever.
+    flags = (
+        os.O_RDONLY
+        | getattr(os, "O_NOFOLLOW", 0)
+        | getattr(os, "O_NONBLOCK", 0)
+        | getattr(os, "O_CLOEXEC", 0)
+    )
+    try:
+        fd = os.open(path, flags)
+    except OSError:
+        if path.is_symlink():
+            raise OSError(0, "it is a link, which a recording never holds") from None
+        raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(0, "it is no regular file")
+    return os.fdopen(fd, "rb")

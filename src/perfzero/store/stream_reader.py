@@ -1,0 +1,327 @@
+"""
+Reads a stream of samples that anyone may have written, and trusts nothing in it.
+
+The framing of the IPC format is walked here, message by message
+(https://arrow.apache.org/docs/format/Columnar.html#ipc-streaming-format), because Arrow
+allocates whatever size a message claims for itself: a few kilobytes of zstd can claim to be
+terabytes. Only a message whose claims fit its columns and rows is handed to Arrow. A batch
+that cannot be decoded is skipped; one that is cut off ends the stream; both are said.
+"""
+
+from __future__ import annotations
+
+import bisect
+import os
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from perfzero.counters import BY_NAME
+from perfzero.store.schema import (
+    MAX_BATCH_ROWS,
+    MAX_BODY_BYTES,
+    MAX_COLUMNS,
+    MAX_METADATA_BYTES,
+    TIMES,
+    stream_name,
+)
+from perfzero.values import FloatArray, IntArray, Samples
+
+_PREFIX = struct.Struct("<Ii")  # continuation mark, length of the metadata
+_CONTINUATION = 0xFFFFFFFF
+_SCHEMA_HEADER, _BATCH_HEADER = 1, 3  # org.apache.arrow.flatbuf.MessageHeader
+_PADDING = 64  # Arrow pads buffers to multiples of it
+_ARROW_ERRORS = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, MemoryError)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamContent:
+    """What a stream file held: the rows that can be trusted, and in words what was wrong with the rest."""
+
+    samples: Samples
+    doubts: tuple[str, ...] = ()
+
+
+def read_stream(file: BinaryIO, *, name: str, stream: str, gpu: int | None, max_cells: int) -> StreamContent:
+    """
+    The samples in *file*, ordered by start, up to the last whole batch and at most *max_cells* values.
+
+    *name* is what the file is called in `doubts`; *stream* and *gpu* are what it must say of
+    itself. Nothing a file can hold makes this raise.
+    """
+    return _Reader(file, name=name, stream=stream, gpu=gpu, max_cells=max_cells).read()
+
+
+class _Damaged(ValueError):
+    """A message that cannot be trusted."""
+
+
+class _Unframed(_Damaged):
+    """The place where the next message starts is unknown: nothing more can be read."""
+
+    def __str__(self) -> str:
+        return "it is damaged in the middle, and what follows was left out"
+
+
+class _CutShort(_Unframed):
+    """The file ends before the message does."""
+
+    def __str__(self) -> str:
+        return "it ends in the middle of a batch, of which nothing is left"
+
+
+class _Reader:
+    """Walks the messages of one stream file."""
+
+    def __init__(self, file: BinaryIO, *, name: str, stream: str, gpu: int | None, max_cells: int) -> None:
+        self._file = file
+        self._left = os.fstat(file.fileno()).st_size
+        self._name = name
+        self._claim = stream_name(stream, gpu)
+        self._max_cells = max_cells
+        self._doubts: list[str] = []
+
+    def read(self) -> StreamContent:
+        try:
+            schema = self._schema()
+        except (_Damaged, *_ARROW_ERRORS) as error:
+            self._doubts.append(f"{self._name} cannot be read and was left out: {_first_line(error)}.")
+            return StreamContent(Samples.empty(), tuple(self._doubts))
+        if schema is None:
+            return StreamContent(Samples.empty(), tuple(self._doubts))
+        names = self._known_columns(schema)
+        samples = self._trusted_rows(self._batches(schema, names), names)
+        return StreamContent(samples, tuple(self._doubts))
+
+    def _schema(self) -> Any:
+        message = self._message()
+        if message is None:
+            return None
+        if message.header_type != _SCHEMA_HEADER:
+            raise _Damaged("it does not start with a schema")
+        # Extension types may run code of the library that declares them, and none is ever written.
+        if b"ARROW:extension" in message.metadata:
+            raise _Damaged("it has columns of an extension type")
+        schema = pa.ipc.read_schema(pa.py_buffer(message.framed()))
+        if len(schema) > MAX_COLUMNS:
+            raise _Damaged(f"it has {len(schema)} columns, more than the {MAX_COLUMNS} that are read")
+        if len(set(schema.names)) != len(schema):
+            raise _Damaged("two of its columns have the same name")
+        if tuple(schema.names[:2]) != TIMES or any(schema.field(n).type != pa.int64() for n in TIMES):
+            raise _Damaged("its first two columns are not start_ns and end_ns of type int64")
+        odd = [n for n in schema.names[2:] if schema.field(n).type not in (pa.float32(), pa.float64())]
+        if odd:
+            raise _Damaged(f"its column {odd[0][:40]!r} is not of type float32 or float64")
+        claim = (schema.metadata or {}).get(b"perfzero.stream", b"").decode("utf-8", "replace")
+        if claim != self._claim:
+            raise _Damaged(f"it says of itself that it is the stream {claim[:40]!r}")
+        return schema
+
+    def _known_columns(self, schema: Any) -> list[str]:
+        unknown = [n for n in schema.names[2:] if n not in BY_NAME]
+        if unknown:
+            listed = ", ".join(repr(n[:40]) for n in unknown[:3]) + (", ..." if len(unknown) > 3 else "")
+            self._doubts.append(
+                f"{self._name} has {len(unknown)} columns that this perfzero does not know: {listed}."
+            )
+        return [n for n in schema.names[2:] if n in BY_NAME]
+
+    def _batches(self, schema: Any, names: Sequence[str]) -> list[dict[str, NDArray[Any]]]:
+        """Column name -> values for each batch that can be decoded."""
+        batches: list[dict[str, NDArray[Any]]] = []
+        damaged = rows = 0
+        max_rows = self._max_cells // len(schema)
+        while True:
+            try:
+                message = self._message()
+                if message is None:
+                    break
+                count = message.check_batch(columns=len(schema))
+                if rows + count > max_rows:
+                    self._doubts.append(
+                        f"{self._name} is too long to be read whole: only its first {rows:,} rows were."
+                    )
+                    break
+                batch = pa.ipc.read_record_batch(pa.ipc.read_message(pa.py_buffer(message.framed())), schema)
+                batch.validate(full=True)
+                batches.append(_arrays(batch, names))
+                rows += count
+            except _Unframed as error:
+                self._doubts.append(f"{self._name}: {error}.")
+                break
+            except (_Damaged, struct.error, *_ARROW_ERRORS):
+                damaged += 1
+        if damaged:
+            self._doubts.append(f"{self._name}: {damaged} damaged batches were skipped.")
+        return batches
+
+    def _message(self) -> _Message | None:
+        """The next message; None at the end mark, or where the file just ends after a whole one."""
+        if self._left == 0:
+            return None
+        prefix = self._take(_PREFIX.size)
+        mark, length = _PREFIX.unpack(prefix)
+        if mark == _CONTINUATION and length == 0:
+            return None
+        if mark != _CONTINUATION or not 0 < length <= MAX_METADATA_BYTES:
+            raise _Unframed
+        metadata = self._take(length)
+        try:
+            header_type, body_length = _message_header(metadata)
+        except (_Damaged, struct.error):
+            raise _Unframed from None
+        if not 0 <= body_length <= MAX_BODY_BYTES:
+            raise _Unframed
+        return _Message(prefix, metadata, self._take(body_length), header_type)
+
+    def _take(self, count: int) -> bytes:
+        data = self._file.read(count) if count <= self._left else b""
+        if len(data) < count:
+            raise _CutShort
+        self._left -= count
+        return data
+
+    def _trusted_rows(self, batches: list[dict[str, NDArray[Any]]], names: Sequence[str]) -> Samples:
+        if not batches:
+            return Samples.empty(names)
+        start = np.concatenate([b["start_ns"] for b in batches])
+        end = np.concatenate([b["end_ns"] for b in batches])
+        columns: dict[str, FloatArray] = {}
+        infinite = 0
+        for name in names:
+            values = np.concatenate([b[name] for b in batches]).astype(np.float64)
+            wild = np.isinf(values)
+            infinite += int(wild.sum())
+            values[wild] = np.nan
+            columns[name] = values
+        samples = Samples(start, end, columns)
+        if infinite:
+            self._doubts.append(f"{self._name}: {infinite:,} infinite values were taken as missing.")
+
+        possible = (start >= 0) & (end > start)
+        if not possible.all():
+            self._doubts.append(
+                f"{self._name}: {int((~possible).sum()):,} rows that end before they start were dropped."
+            )
+            samples = samples.where(possible)
+        if len(samples) and (np.diff(samples.start_ns) < 0).any():
+            ordered = _longest_ordered(samples.start_ns)
+            self._doubts.append(f"{self._name}: {int((~ordered).sum()):,} rows out of order were dropped.")
+            samples = samples.where(ordered)
+        return samples
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    prefix: bytes
+    metadata: bytes
+    body: bytes
+    header_type: int
+
+    def framed(self) -> bytes:
+        return self.prefix + self.metadata + self.body
+
+    def check_batch(self, *, columns: int) -> int:
+        """How many rows the batch has; raises if it claims more memory than rows and columns can need."""
+        if self.header_type != _BATCH_HEADER:
+            raise _Damaged("not a record batch")
+        data = self.metadata
+        table = _follow(data, _field(data, _root(data), 2))
+        length_at = _field(data, table, 0)
+        (rows,) = struct.unpack_from("<q", data, length_at) if length_at else (0,)
+        if not 0 <= rows <= MAX_BATCH_ROWS:
+            raise _Damaged("an impossible number of rows")
+        if not _field(data, table, 3):
+            return int(rows)  # not compressed: it takes what it claims from the file itself
+        buffers = _follow(data, _field(data, table, 2))
+        (count,) = struct.unpack_from("<I", data, buffers)
+        if count > 2 * columns:  # a validity bitmap and the values for each
+            raise _Damaged("an impossible number of buffers")
+        for i in range(count):
+            offset, length = struct.unpack_from("<qq", data, buffers + 4 + 16 * i)
+            if length == 0:
+                continue
+            if offset < 0 or length < 8 or offset + length > len(self.body):
+                raise _Damaged("a buffer outside its message")
+            (claim,) = struct.unpack_from("<q", self.body, offset)
+            if claim > 8 * rows + _PADDING:
+                raise _Damaged("a buffer that claims to be larger than its rows")
+        return int(rows)
+
+
+# Flatbuffers, as far as needed: a table starts with the distance back to its vtable, which
+# holds for each slot the distance from the table to the field, or 0 where it is absent
+# (https://flatbuffers.dev/internals/). struct.error is raised for what lies outside.
+
+
+def _root(data: bytes) -> int:
+    (distance,) = struct.unpack_from("<I", data, 0)
+    return int(distance)
+
+
+def _follow(data: bytes, at: int) -> int:
+    if at == 0:
+        raise _Damaged("a part of the message is missing")
+    (distance,) = struct.unpack_from("<I", data, at)
+    return at + int(distance)
+
+
+def _field(data: bytes, table: int, slot: int) -> int:
+    (back,) = struct.unpack_from("<i", data, table)
+    vtable = table - back
+    if vtable < 0:
+        raise _Damaged("a table outside its message")
+    (size,) = struct.unpack_from("<H", data, vtable)
+    if 4 + 2 * slot + 2 > size:
+        return 0
+    (distance,) = struct.unpack_from("<H", data, vtable + 4 + 2 * slot)
+    return table + int(distance) if distance else 0
+
+
+def _message_header(metadata: bytes) -> tuple[int, int]:
+    """Type of the header and length of the body of a Message."""
+    table = _root(metadata)
+    kind, body = _field(metadata, table, 1), _field(metadata, table, 3)
+    return (
+        metadata[kind] if 0 < kind < len(metadata) else 0,
+        struct.unpack_from("<q", metadata, body)[0] if body else 0,
+    )
+
+
+def _arrays(batch: Any, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    result: dict[str, NDArray[Any]] = {}
+    for name in TIMES:
+        column = batch.column(name)
+        # A time that is missing makes the row impossible, which drops it.
+        result[name] = (column.fill_null(-1) if column.null_count else column).to_numpy(zero_copy_only=False)
+    for name in names:
+        result[name] = batch.column(name).to_numpy(zero_copy_only=False)
+    return result
+
+
+def _longest_ordered(values: IntArray) -> NDArray[np.bool_]:
+    """Which of *values* to keep so that they never fall and as few as possible go (patience sorting)."""
+    tails: list[int] = []  # smallest last value of an ordered run of each length
+    tail_at: list[int] = []
+    before = np.full(len(values), -1, np.int64)
+    for i, value in enumerate(values.tolist()):
+        place = bisect.bisect_right(tails, value)
+        if place:
+            before[i] = tail_at[place - 1]
+        tails[place : place + 1] = [value]
+        tail_at[place : place + 1] = [i]
+    keep = np.zeros(len(values), bool)
+    at = tail_at[-1] if tail_at else -1
+    while at >= 0:
+        keep[at] = True
+        at = int(before[at])
+    return keep
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(".")
