@@ -24,7 +24,7 @@ LIKELY = 0.5
 
 _MINUS = "−"
 _SI = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-_SMALL = ((1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+_SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 _PLAIN_THRESHOLD = re.compile(r"\s*(<=|>=|[<>≤≥])\s*([0-9]+(?:\.[0-9]+)?)\s*\Z")
 
 ENGLISH: Mapping[str, str] = {
@@ -50,8 +50,9 @@ ENGLISH: Mapping[str, str] = {
     "smi_said": "nvidia-smi said {smi}.",
     "smi_unknown": "nvidia-smi's number could not be read.",
     "truth": "The SMs worked {sm} of the time, the tensor cores {tensor}.",
-    "truth_memory": "Memory ran at {memory} of its roof.",
+    "truth_memory": "DRAM ran at {memory}.",
     "truth_unknown": "What the SMs really did could not be read.",
+    "neither_known": "Neither nvidia-smi's number nor what the SMs did could be read.",
     "watched": "Watched {duration}: {parts}.",
     "step": "step {step}",
     "warm_up": "first {duration} dropped as warm-up",
@@ -114,7 +115,7 @@ def percent_number(share: float) -> str:
 
 
 def duration(seconds: float, *, digits: int = 2) -> str:
-    """0.081 -> "81 ms"; 130 -> "2 min 10 s"; 3900 -> "1 h 5 min". *digits* are significant ones below 60 s."""
+    """0.081 -> "81 ms"; 130 -> "2 min 10 s"; 3900 -> "1 h 5 min". *digits* counts below 100 s."""
     if not math.isfinite(seconds):
         return MISSING
     if seconds < 0:
@@ -127,11 +128,9 @@ def duration(seconds: float, *, digits: int = 2) -> str:
         return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
     if seconds == 0:
         return "0 s"
-    scale, prefix = 1.0, ""
-    for scale, prefix in ((1.0, ""), *_SMALL):
-        # Half a unit of the last digit shown: 0.9996 s is "1 s", not "1000 ms".
-        if seconds >= scale * (1 - 0.5 * 10.0**-digits):
-            break
+    # Half a unit of the last digit shown: 0.9996 s is "1 s", not "1000 ms".
+    fits = (unit for unit in _SMALL if seconds >= unit[0] * (1 - 0.5 * 10.0**-digits))
+    scale, prefix = next(fits, _SMALL[-1])
     return f"{_plain(seconds / scale, digits)} {prefix}s"
 
 

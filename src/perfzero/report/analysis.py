@@ -1,0 +1,120 @@
+"""
+From a recording's folder to the Report and its files: what `analyze`, `run` and `demo` share.
+
+The four files are derived from the recording alone, so analysing again replaces them. Files
+of another recording, in a folder named by --output-dir, are left alone unless forced.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from perfzero.diagnose.judge import judge
+from perfzero.errors import UsageError
+from perfzero.report.atomic import write_whole
+from perfzero.report.build import Judged, build
+from perfzero.report.csv_files import summary, timeline
+from perfzero.report.json_file import to_json
+from perfzero.report.model import Report
+from perfzero.store.reader import open_recording
+
+REPORT_JSON = "report.json"
+FILES = (REPORT_JSON, "summary.csv", "timeline.csv", "timeline.png")
+
+_KNOWN_REPORT_BYTES = 16 << 20
+"""A report.json longer than this was not written by perfzero; it is not read."""
+
+
+def analyze(path: Path | str, *, output_dir: Path | str | None = None, force: bool = False) -> Report:
+    """
+    Judge the recording at *path* and write the files into *output_dir*, by default its own folder.
+
+    Raises NoRecording or BrokenRecording where there is nothing to judge, and UsageError where
+    *output_dir* holds the results of another recording and *force* is off. A folder that
+    cannot be written (full disk, no permission) raises nothing: the verdict still stands, and
+    `Report.unwritten` says what happened.
+    """
+    report = judged_report(path)
+    folder = Path(path) if output_dir is None else Path(output_dir)
+    if output_dir is not None and not force:
+        _refuse_results_of_another(report, folder)
+    return write_files(report, folder)
+
+
+def judged_report(path: Path | str) -> Report:
+    """The Report on the recording at *path*; nothing is written."""
+    recording = open_recording(path)
+    judged = []
+    for gpu in recording.gpus:
+        seen = recording.observation(gpu.index)
+        judged.append(Judged(seen, judge(seen)))
+    manifest = recording.manifest
+    return build(
+        judged,
+        recording=str(path),
+        created_ns=manifest.created_ns,
+        complete=recording.complete,
+        cost=manifest.cost,
+        process=manifest.process,
+        doubts=recording.doubts,
+    )
+
+
+def write_files(report: Report, folder: Path) -> Report:
+    """The report with `folder` and `files` filled in, or `unwritten` where writing failed midway."""
+    written: list[str] = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in _contents(report):
+            write_whole(folder / name, content())
+            written.append(name)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        missing = ", ".join(name for name in FILES if name not in written)
+        unwritten = (
+            f"{folder}: {missing} could not be written ({why}).\n"
+            "The verdict above is complete; only the files are missing.\n"
+            f"Make room, or write elsewhere: perfzero analyze {report.recording} --output-dir DIR"
+        )
+        return replace(report, folder=str(folder), files=tuple(written), unwritten=unwritten)
+    return replace(report, folder=str(folder), files=tuple(written))
+
+
+def _contents(report: Report) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """Each file and how to make it, the small ones first: a nearly full disk gets the verdict at least."""
+    yield REPORT_JSON, lambda: to_json(report).encode()
+    yield "summary.csv", lambda: summary(report).encode()
+    yield "timeline.csv", lambda: timeline(report).encode()
+    yield "timeline.png", lambda: _png(report)
+
+
+def _png(report: Report) -> bytes:
+    # matplotlib takes most of a second to load: only now, with the verdict already computed.
+    from perfzero.report.plots import timeline_png
+
+    return timeline_png(report)
+
+
+def _refuse_results_of_another(report: Report, folder: Path) -> None:
+    taken = [name for name in FILES if os.path.lexists(folder / name)]
+    if not taken or _recorded_at(folder / REPORT_JSON) == (report.created_ns, report.start_ns):
+        return
+    raise UsageError(
+        f"{folder} already holds {', '.join(taken)}, and not of this recording.\n"
+        "Nothing was written. Choose another folder, or overwrite them: --force"
+    )
+
+
+def _recorded_at(path: Path) -> tuple[int, int] | None:
+    """Which recording a report.json belongs to, None where that cannot be told."""
+    try:
+        if path.stat().st_size > _KNOWN_REPORT_BYTES:
+            return None
+        found = json.loads(path.read_bytes())
+        return found["created_ns"], found["start_ns"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None

@@ -1,0 +1,135 @@
+"""Build the Report: every number that any output shows is computed here or in `timeline`, once."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perfzero import __version__, text
+from perfzero.diagnose.verdict import Diagnosis
+from perfzero.report.model import GpuReport, Losses, Report, Truth, Watching
+from perfzero.report.timeline import timeline
+from perfzero.values import Cost, Observation, Process
+
+_SEVERITY = {"bad": 0, "watch": 1, None: 2, "info": 3}
+"""The worst first. A GPU without a verdict comes before a healthy one: it may hide anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What was seen of one GPU, and what was made of it."""
+
+    seen: Observation
+    diagnosis: Diagnosis
+
+
+def build(
+    judged: Sequence[Judged],
+    *,
+    recording: str,
+    created_ns: int = 0,
+    complete: bool = True,
+    cost: Cost | None = None,
+    process: Process | None = None,
+    doubts: Sequence[str] = (),
+    language: str = "en",
+) -> Report:
+    """
+    The Report over all GPUs of a recording (*recording* is its folder as the user knows it).
+
+    Pure: the same input gives the same report. An empty *judged* gives a report that says so.
+    """
+    gpus = tuple(sorted((_gpu_report(j) for j in judged), key=_badness))
+    process = Process() if process is None else process
+    start_ns = min((j.seen.start_ns for j in judged), default=0)
+    end_ns = max((j.seen.end_ns for j in judged), default=0)
+    return Report(
+        version=__version__,
+        recording=recording,
+        created_ns=created_ns,
+        start_ns=start_ns,
+        end_ns=end_ns,
+        watched_s=max(0, end_ns - start_ns) / 1e9,
+        complete=complete,
+        headline=_headline(gpus, language),
+        gpus=gpus,
+        process=process,
+        watching=None if cost is None else _watching(cost),
+        doubts=tuple(dict.fromkeys(doubts)),
+        next_command=_next_command(process),
+    )
+
+
+def _gpu_report(judged: Judged) -> GpuReport:
+    seen, diagnosis = judged.seen, judged.diagnosis
+    return GpuReport(
+        gpu=seen.gpu,
+        diagnosis=diagnosis,
+        losses=_losses(seen),
+        truth=Truth(
+            smi_utilization=_fact(diagnosis, "smi_utilization"),
+            sm_active=_fact(diagnosis, "sm_active"),
+            tensor_active=_fact(diagnosis, "tensor_active"),
+            dram_roof_share=_fact(diagnosis, "dram_roof_share"),
+        ),
+        timeline=timeline(seen, steady=diagnosis.steady),
+        windows=len(seen.windows),
+        watched_s=max(0, seen.end_ns - seen.start_ns) / 1e9,
+    )
+
+
+def _fact(diagnosis: Diagnosis, name: str) -> float:
+    fact = diagnosis.facts.get(name)
+    return math.nan if fact is None else fact.value
+
+
+def _losses(seen: Observation) -> Losses:
+    kept = sum(w.samples for w in seen.windows)
+    lost = sum(w.lost for w in seen.windows)
+    return Losses(
+        samples=kept,
+        lost=lost,
+        lost_share=lost / (kept + lost) if kept + lost else math.nan,
+        gaps=seen.gaps,
+        gaps_s=sum(g.end_ns - g.start_ns for g in seen.gaps) / 1e9,
+    )
+
+
+def _badness(report: GpuReport) -> tuple[float, ...]:
+    """Sorts the worst first: by severity, then by the gain at stake, then by share of time, then by index."""
+    verdict = report.diagnosis.verdict
+    if verdict is None:
+        return (_SEVERITY[None], 0.0, 0.0, report.gpu.index)
+    gain = 1.0 if verdict.gain is None else verdict.gain.high
+    return (_SEVERITY[verdict.severity], -gain, -verdict.share, report.gpu.index)
+
+
+def _headline(gpus: Sequence[GpuReport], language: str) -> str:
+    if not gpus:
+        return "No verdict: the recording holds no GPU."
+    worst = gpus[0]
+    if len(gpus) == 1:
+        return worst.diagnosis.headline
+    return text.catalogue(language)["of_several"].format(
+        index=worst.gpu.index, count=len(gpus), headline=worst.diagnosis.headline
+    )
+
+
+def _watching(cost: Cost) -> Watching:
+    slowdown = math.nan if cost.slowdown is None else cost.slowdown
+    ends = [e for e in (cost.slowdown_low, cost.slowdown_high) if e is not None]
+    return Watching(
+        slowdown=slowdown,
+        margin=max((abs(e - slowdown) for e in ends), default=math.nan),
+        reason=cost.slowdown_note,
+        cpu_share=(cost.recorder_cpu_s + cost.sampler_cpu_s) / cost.wall_s if cost.wall_s > 0 else math.nan,
+        pm_duty=cost.pm_duty,
+        sessions=cost.sessions,
+    )
+
+
+def _next_command(process: Process) -> str | None:
+    """The line to type once a fix is in. An attached program has to be started anew, by its own command."""
+    return f"perfzero run -- {shlex.join(process.command)}" if process.command else None

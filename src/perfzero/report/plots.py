@@ -1,0 +1,118 @@
+"""
+timeline.png: small multiples over one time axis.
+
+Lines are means per bin, the light band around them spans the least to the greatest sample.
+Where a quantity comes from GPM as well, which is always on, its line is faint and the PM windows
+lie over it. Shaded: PM windows; hatched: warm-up; red: gaps.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from perfzero import text
+from perfzero.report.model import GpuReport, Panel, Report, Series, Timeline
+
+_WIDTH_IN = 12.0
+_PANEL_IN = 1.35
+_DPI = 110
+_GPUS = 8
+"""More GPUs than this make a picture nobody reads; the worst ones are drawn."""
+
+# Okabe and Ito (2008): told apart with any colour vision.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
+
+
+def timeline_png(report: Report) -> bytes:
+    """The picture as PNG; the panels of several GPUs stand below each other, the worst first."""
+    drawn = [(g, p) for g in report.gpus[:_GPUS] for p in g.timeline.panels]
+    rows = max(1, len(drawn))
+    figure = Figure(figsize=(_WIDTH_IN, 1.3 + _PANEL_IN * rows), dpi=_DPI, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes: list[Axes] = list(figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0])
+    figure.suptitle(_escaped(report.headline), x=0.01, ha="left", fontsize=11, fontweight="bold")
+    if not drawn:
+        axes[0].set_axis_off()
+        axes[0].text(0.5, 0.5, "No sample to draw.", ha="center", va="center", transform=axes[0].transAxes)
+    for ax, (gpu, panel) in zip(axes, drawn, strict=False):
+        _draw(ax, panel, gpu.timeline, title=_title(report, gpu, panel))
+    axes[-1].set_xlabel("seconds since the recording began")
+    if drawn:
+        axes[-1].set_xlim(0, max(g.timeline.duration_s for g, _ in drawn) or 1)
+        marks = _legend_of_marks([g for g, _ in drawn])
+        if marks:
+            figure.legend(
+                handles=marks, loc="outside lower right", ncols=len(marks), fontsize=7, frameon=False
+            )
+    out = BytesIO()
+    figure.savefig(out, format="png")
+    return out.getvalue()
+
+
+def _title(report: Report, gpu: GpuReport, panel: Panel) -> str:
+    return f"GPU {gpu.gpu.index}: {panel.title}" if len(report.gpus) > 1 else panel.title
+
+
+def _draw(ax: Axes, panel: Panel, timeline: Timeline, *, title: str) -> None:
+    _draw_spans(ax, timeline)
+    labels = list(dict.fromkeys(s.label for s in panel.series))
+    sources = {label: {s.source for s in panel.series if s.label == label} for label in labels}
+    for series in panel.series:
+        colour = _COLOURS[labels.index(series.label) % len(_COLOURS)]
+        faint = series.source == "gpm" and "pm" in sources[series.label]
+        _draw_line(ax, series, colour=colour, faint=faint)
+    if panel.roof is not None:
+        ax.axhline(panel.roof, color="0.25", linestyle="--", linewidth=0.9, label=panel.roof_label)
+    ax.set_title(title, loc="left", fontsize=9, pad=2)
+    ax.set_ylabel(panel.axis, fontsize=8)
+    ax.set_ylim(0, panel.top)
+    ax.tick_params(labelsize=7)
+    ax.grid(axis="y", color="0.9", linewidth=0.6)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False)
+
+
+def _draw_line(ax: Axes, series: Series, *, colour: str, faint: bool) -> None:
+    alone = len(series.time_s) == 1
+    ax.plot(
+        series.time_s,
+        series.mean,
+        color=colour,
+        linewidth=0.8 if faint else 1.1,
+        alpha=0.45 if faint else 1.0,
+        marker="." if alone else None,
+        label=None if faint else series.label,
+    )
+    if not faint and np.isfinite(series.low).any():
+        ax.fill_between(series.time_s, series.low, series.high, color=colour, alpha=0.15, linewidth=0)
+
+
+def _draw_spans(ax: Axes, timeline: Timeline) -> None:
+    for span in timeline.spans:
+        ax.axvspan(span.start_s, span.end_s, zorder=0, **_STYLE[span.kind])
+
+
+_STYLE: dict[str, dict[str, Any]] = {
+    "window": {"facecolor": "0.93", "edgecolor": "none"},
+    "zoom": {"facecolor": "#F0E442", "edgecolor": "none", "alpha": 0.7},
+    "warm_up": {"facecolor": "none", "edgecolor": "0.75", "hatch": "///", "linewidth": 0.0},
+    "gap": {"facecolor": "#D55E00", "edgecolor": "none", "alpha": 0.25},
+}
+_NAMES = {"window": "PM window", "zoom": "zoom burst", "warm_up": "warm-up, not judged", "gap": "gap"}
+
+
+def _legend_of_marks(gpus: list[GpuReport]) -> list[Patch]:
+    present = {span.kind for gpu in gpus for span in gpu.timeline.spans}
+    return [Patch(label=name, **_STYLE[kind]) for kind, name in _NAMES.items() if kind in present]
+
+
+def _escaped(words: str) -> str:
+    """Literal text: a dollar sign would begin a formula, and a broken one raises."""
+    return text.printable(words).replace("$", r"\$")

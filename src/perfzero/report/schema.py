@@ -1,0 +1,279 @@
+"""
+What report.json looks like, as JSON Schema (draft 2020-12).
+
+docs/report.schema.json is this, written out; a test keeps the two equal. Nothing may appear in
+a report that is not described here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from perfzero.diagnose.verdict import TIME_CLASSES, Status
+from perfzero.values import Tier
+
+# Readers may rely on a version for ever: a field is only ever added within one. Removing or
+# changing one makes the next version.
+# 1 - first version
+SCHEMA_VERSION = 1
+
+Schema = dict[str, Any]
+
+
+def schema() -> Schema:
+    """The JSON Schema of report.json."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "perfzero report",
+        "description": (
+            "One recording, judged. Times are integer Unix nanoseconds, intervals half-open. Numbers are in "
+            "base units: ratios from 0 to 1, bytes, seconds, hertz, watts. null is a number that is missing."
+        ),
+        **_object(
+            {
+                "schema": {"const": SCHEMA_VERSION},
+                "perfzero": _text("version of perfzero that wrote this"),
+                "recording": _text("folder of the recording"),
+                "created_ns": _integer("when the recording was begun"),
+                "start_ns": _integer("earliest moment watched"),
+                "end_ns": _integer("end of the last moment watched"),
+                "watched_s": _number("end_ns - start_ns in seconds"),
+                "complete": _boolean("false: the recording was cut short"),
+                "headline": _text("the first line of any report, over all GPUs"),
+                "doubts": _texts("what weakens the recording as a whole"),
+                "process": _process(),
+                "cost": _or_null(_cost()),
+                "next_command": _or_null(_text("what to type to check a fix; null where unknown")),
+                "gpus": {"type": "array", "items": _gpu_report(), "description": "the worst first"},
+            }
+        ),
+    }
+
+
+def schema_text() -> str:
+    """The content of docs/report.schema.json."""
+    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _gpu_report() -> Schema:
+    return _object(
+        {
+            "gpu": _gpu(),
+            "tier": {"enum": list(get_args(Tier)), "description": "how closely the GPU was watched"},
+            "headline": _text("the verdict in a sentence"),
+            "verdict": _or_null(_finding()),
+            "no_verdict": _or_null(_text("why there is none, exactly when verdict is null")),
+            "findings": {"type": "array", "items": _finding(), "description": "largest share of time first"},
+            "steps": {"type": "array", "items": _step(), "description": "the four questions"},
+            "time": {
+                "type": "object",
+                "description": "where the steady time went; adds up to 1",
+                "propertyNames": {"enum": list(TIME_CLASSES)},
+                "additionalProperties": _number_or_null("share of time"),
+            },
+            "facts": {"type": "array", "items": _fact(), "description": "everything measured"},
+            "doubts": _texts("what weakens this diagnosis"),
+            "steady": _steady(),
+            "step_s": _number_or_null("the program's step time"),
+            "truth": _object(
+                {
+                    "smi_utilization": _number_or_null("what nvidia-smi called utilisation"),
+                    "sm_active": _number_or_null("share of time in which the SMs held work"),
+                    "tensor_active": _number_or_null("share of time in which the tensor pipes worked"),
+                    "dram_roof_share": _number_or_null("device memory traffic, share of its practical roof"),
+                }
+            ),
+            "windows": _integer("windows of PM sampling, zoom bursts among them"),
+            "watched_s": _number("how long this GPU was watched"),
+            "losses": _losses(),
+            "extra": {"type": "object", "additionalProperties": _number_or_null("further figures by name")},
+        }
+    )
+
+
+def _gpu() -> Schema:
+    return _object(
+        {
+            "index": _integer("NVML's index, not CUDA's"),
+            "uuid": _text("the driver's identifier"),
+            "name": _text("marketing name"),
+            "chip": _or_null(_text("CUPTI's name of the chip")),
+            "compute_capability": _or_null(
+                {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2}
+            ),
+            "sm_count": _number_or_null("streaming multiprocessors"),
+            "sm_clock_max_hz": _number_or_null("highest SM clock"),
+            "memory_clock_max_hz": _number_or_null("highest memory clock"),
+            "memory_bus_bits": _number_or_null("width of the memory bus"),
+            "memory_bytes": _number_or_null("device memory"),
+            "l2_bytes": _number_or_null("L2 cache"),
+            "power_limit_w": _number_or_null("enforced power limit"),
+            "pcie_generation_max": _number_or_null("highest PCIe generation of the link"),
+            "pcie_width_max": _number_or_null("most PCIe lanes of the link"),
+            "driver": _or_null(_text("driver version")),
+            "mig": _boolean("MIG mode is on"),
+        }
+    )
+
+
+def _process() -> Schema:
+    return _object(
+        {
+            "pid": _or_null(_integer("process id")),
+            "command": _texts("the program's command line, secrets removed"),
+            "exit_code": _or_null(_integer("what the program returned")),
+        }
+    )
+
+
+def _cost() -> Schema:
+    return _object(
+        {
+            "slowdown": _number_or_null("effect of watching on the program's speed (0.001 = 0.1 %)"),
+            "margin": _number_or_null("half of its 95 % interval, the wider side"),
+            "reason": _text("why the effect could not be measured"),
+            "cpu_share": _number_or_null("CPU time of sampler and recorder, in cores"),
+            "pm_duty": _number_or_null("share of time in which PM sampling ran"),
+            "sessions": _integer("how often a PM sampling session was opened"),
+        }
+    )
+
+
+def _finding() -> Schema:
+    return _object(
+        {
+            "rule": _text("stable id of the cause, see docs/rules.md"),
+            "title": _text("the cause in a sentence"),
+            "severity": {"enum": ["info", "watch", "bad"]},
+            "share": _number_or_null("share of steady time concerned"),
+            "confidence": _number_or_null("from 0 to 1: sure from 0.8 on, likely from 0.5 on"),
+            "because": _texts("the evidence"),
+            "gain": _or_null(
+                _object(
+                    {
+                        "low": _number_or_null("least expected speed-up, as a factor"),
+                        "high": _number_or_null("greatest expected speed-up, as a factor"),
+                        "assumption": _text("what the interval rests on"),
+                    }
+                )
+            ),
+            "remedies": {
+                "type": "array",
+                "items": _object(
+                    {
+                        "text": _text("what to do"),
+                        "needs": _texts("what must hold first"),
+                        "verify": _text("how to see that it worked"),
+                    }
+                ),
+            },
+            "next_limit": _or_null(_text("what limits the program next")),
+        }
+    )
+
+
+def _step() -> Schema:
+    return _object(
+        {
+            "number": {"enum": [1, 2, 3, 4]},
+            "question": _text("the question"),
+            "answer": _text("one or two words"),
+            "status": _status(),
+            "text": _text("the evidence in one line"),
+            "facts": {"type": "array", "items": _fact()},
+        }
+    )
+
+
+def _fact() -> Schema:
+    return _object(
+        {
+            "name": _text("name of the row in summary.csv"),
+            "value": _number_or_null("null where it could not be measured; then text says why"),
+            "unit": _text("base unit"),
+            "status": _status(),
+            "threshold": _or_null(_text("what it is held against, in words")),
+            "margin": _number_or_null(
+                "distance from the threshold as a share of it, positive on the good side"
+            ),
+            "text": _text("remark"),
+        }
+    )
+
+
+def _steady() -> Schema:
+    return _object(
+        {
+            "start_ns": _integer("begin of the stretch that was judged"),
+            "end_ns": _integer("its end"),
+            "dropped_s": _number("what was left out before it, in seconds"),
+            "how": {"enum": ["stable", "fallback", "short", "none"]},
+            "text": _text("how it was found"),
+        }
+    )
+
+
+def _losses() -> Schema:
+    return _object(
+        {
+            "samples": _integer("samples kept in all windows"),
+            "lost": _integer("samples that should have come and did not"),
+            "lost_share": _number_or_null("lost / (samples + lost)"),
+            "gaps_s": _number("total length of the gaps"),
+            "gaps": {
+                "type": "array",
+                "items": _object(
+                    {
+                        "source": _text("which stream has the gap"),
+                        "start_ns": _integer("begin"),
+                        "end_ns": _integer("end"),
+                        "reason": _text("why"),
+                    }
+                ),
+            },
+        }
+    )
+
+
+def _object(properties: Mapping[str, Schema]) -> Schema:
+    """An object with exactly these fields, all of them always present."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _status() -> Schema:
+    return {"enum": list(get_args(Status))}
+
+
+def _or_null(of: Schema) -> Schema:
+    return {"anyOf": [of, {"type": "null"}]}
+
+
+def _text(description: str) -> Schema:
+    return {"type": "string", "description": description}
+
+
+def _texts(description: str) -> Schema:
+    return {"type": "array", "items": {"type": "string"}, "description": description}
+
+
+def _integer(description: str) -> Schema:
+    return {"type": "integer", "description": description}
+
+
+def _number(description: str) -> Schema:
+    return {"type": "number", "description": description}
+
+
+def _number_or_null(description: str) -> Schema:
+    return {"type": ["number", "null"], "description": description}
+
+
+def _boolean(description: str) -> Schema:
+    return {"type": "boolean", "description": description}

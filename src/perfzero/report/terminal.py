@@ -1,0 +1,284 @@
+"""
+The Report as a screenful: one sentence, the reason, the way out, the doubt.
+
+About thirty lines for one GPU, at most 100 columns. With several GPUs the worst one is told
+in full and each other one in a line; report.json has them all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from io import StringIO
+from typing import TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from perfzero import text
+from perfzero.diagnose.verdict import Diagnosis, Finding, Steady, StepAnswer, TimeClass
+from perfzero.report.model import GpuReport, Losses, Report, Truth, Watching
+
+WIDTH = 100
+"""The widest a report gets, and its width where there is no terminal to ask."""
+
+_INDENT = 2
+_REMEDIES = 2
+_OTHER_FINDINGS = 2
+_DOUBTS = 4
+
+_COLOUR = {"ok": "green", "watch": "yellow", "bad": "red", "unknown": "dim", "info": ""}
+_WORD_COLOUR = {"sure": "green", "likely": "yellow", "unsure": "dim", "no_verdict": "dim"}
+
+Messages = Mapping[str, str]
+
+
+def show(report: Report, *, stream: TextIO, language: str = "en", width: int | None = None) -> None:
+    """
+    Write the report to *stream*: in colour on a terminal, unless NO_COLOR is set, plain elsewhere.
+
+    *width* defaults to the terminal's, 100 at most and 60 at least; to 100 where there is none.
+    """
+    console = Console(file=stream, highlight=False, markup=False, emoji=False)
+    if width is None:
+        width = max(60, min(console.width, WIDTH)) if console.is_terminal else WIDTH
+    console.width = width
+    with console.capture() as capture:
+        console.print(_page(report, text.catalogue(language)))
+    for line in capture.get().splitlines():
+        print(line.rstrip(), file=stream)
+    stream.flush()
+
+
+def words(report: Report, *, language: str = "en", width: int = WIDTH) -> str:
+    """The report as plain text, ending in a newline."""
+    stream = StringIO()
+    show(report, stream=stream, language=language, width=width)
+    return stream.getvalue()
+
+
+def _page(report: Report, say: Messages) -> RenderableType:
+    parts: list[RenderableType] = [""]
+    if not report.gpus:
+        parts += [_head(report.headline, "no_verdict", say), *_doubts(report.doubts, (), say)]
+    else:
+        parts += _worst(report, report.gpus[0], say)
+        parts += [_other(gpu, say) for gpu in report.gpus[1:]]
+        parts += [""] if len(report.gpus) > 1 else []
+        parts += [_footer(report, report.gpus[0], say)]
+    if report.files:
+        folder = report.folder.rstrip("/") + "/"
+        parts.append(
+            Text(f"{text.printable(folder)}   {'  '.join(report.files)}", style="dim", overflow="fold")
+        )
+    return Padding(Group(*parts), (0, 0, 0, _INDENT))
+
+
+def _worst(report: Report, gpu: GpuReport, say: Messages) -> Iterator[RenderableType]:
+    diagnosis = gpu.diagnosis
+    verdict = diagnosis.verdict
+    word = "no_verdict" if verdict is None else text.confidence_word(verdict.confidence)
+    yield _head(report.headline, word, say)
+    if verdict is None:
+        reason = diagnosis.no_verdict or ""
+        if reason and reason.rstrip(".") not in diagnosis.headline:
+            yield Text(text.printable(reason))
+    elif verdict.because:
+        yield Text(" ".join(_sentence(b) for b in verdict.because))
+    rows = [*_actions(report, diagnosis, say), *_also(diagnosis, say)]
+    if gpu.diagnosis.tier == "nvml":
+        rows.append((say["more"], say["ask_doctor"], ""))
+    if rows:
+        yield ""
+        yield _labelled(rows)
+    if diagnosis.steps:
+        yield ""
+        yield _steps(diagnosis, say)
+    yield from _doubts(report.doubts, diagnosis.doubts, say)
+    yield ""
+
+
+def _head(headline: str, word: str, say: Messages) -> RenderableType:
+    grid = Table.grid(padding=(0, 2), expand=True)
+    grid.add_column(ratio=1)
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_row(Text(text.printable(headline), style="bold"), Text(say[word], style=_WORD_COLOUR[word]))
+    return grid
+
+
+def _actions(report: Report, diagnosis: Diagnosis, say: Messages) -> Iterator[tuple[str, str, str]]:
+    """Do, or, Then, Check. A healthy program is told so, and nothing else."""
+    verdict = diagnosis.verdict
+    if verdict is None:
+        return
+    if verdict.severity == "info":
+        yield say["do"], say["nothing_to_do"], ""
+        return
+    remedies = verdict.remedies[:_REMEDIES]
+    for place, remedy in enumerate(remedies):
+        what = text.printable(remedy.text)
+        if remedy.needs:
+            needs = text.enumeration(tuple(text.printable(n) for n in remedy.needs))
+            what = f"{what} ({say['needs'].format(needs=needs)})"
+        yield say["or"] if place else say["do"], what, "" if place else _expected(verdict, say)
+    if not remedies and verdict.gain is not None:
+        yield say["do"], text.MISSING, _expected(verdict, say)
+    if verdict.next_limit:
+        yield say["then"], say["next_limit"].format(limit=text.printable(verdict.next_limit)), ""
+    checks = [remedies[0].verify] if remedies and remedies[0].verify else []
+    if report.next_command is not None:
+        checks.insert(0, report.next_command)
+    for place, check in enumerate(checks):
+        yield "" if place else say["check"], text.printable(check), ""
+
+
+def _expected(verdict: Finding, say: Messages) -> str:
+    if verdict.gain is None:
+        return ""
+    return say["expect"].format(gain=text.times(verdict.gain.low, verdict.gain.high))
+
+
+def _also(diagnosis: Diagnosis, say: Messages) -> Iterator[tuple[str, str, str]]:
+    """The other findings. Beside a healthy verdict those that ask for nothing are told too: they explain."""
+    others = [f for f in diagnosis.findings if f is not diagnosis.verdict]
+    for place, finding in enumerate(others[:_OTHER_FINDINGS]):
+        word = say[text.confidence_word(finding.confidence)]
+        yield "" if place else say["also"], text.printable(finding.title), word
+
+
+def _labelled(rows: Iterable[tuple[str, str, str]]) -> RenderableType:
+    grid = Table.grid(padding=(0, 2), expand=True)
+    grid.add_column(min_width=6, no_wrap=True, style="bold")
+    grid.add_column(ratio=1, overflow="fold")
+    grid.add_column(justify="right", no_wrap=True)
+    for label, what, right in rows:
+        grid.add_row(label, Text(what), Text(right, style="green"))
+    return grid
+
+
+def _steps(diagnosis: Diagnosis, say: Messages) -> RenderableType:
+    grid = Table.grid(padding=(0, 2), expand=True)
+    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True)
+    grid.add_column(ratio=1)
+    grid.add_column(justify="right", no_wrap=True, style="dim")
+    for step in diagnosis.steps:
+        grid.add_row(
+            Text(f"{step.number} {text.printable(step.question)}"),
+            Text(text.printable(step.answer), style=_COLOUR[step.status]),
+            Text(text.printable(step.text)),
+            Text(_healthy(step, say)),
+        )
+    shares = _shares(diagnosis.shares, say)
+    if shares:
+        grid.add_row(Text(f"  {say['time']}"), "", Text(shares), "")
+    return grid
+
+
+def _healthy(step: StepAnswer, say: Messages) -> str:
+    """What a healthy program would show, of the step's first figure that something is demanded of."""
+    for fact in step.facts:
+        if fact.threshold is not None:
+            return say["healthy"].format(threshold=text.threshold_words(fact.threshold, fact.unit))
+    return ""
+
+
+def _shares(shares: Mapping[TimeClass, float], say: Messages) -> str:
+    """Where the time went, the largest first; what rounds to nothing is left out."""
+    told = sorted((s for s in shares.items() if s[1] >= 0.005), key=lambda s: -s[1])
+    return " · ".join(f"{say[name]} {text.percent(share)}" for name, share in told)
+
+
+def _doubts(recording: Iterable[str], gpu: Iterable[str], say: Messages) -> Iterator[RenderableType]:
+    doubts = list(dict.fromkeys(text.printable(d) for d in (*recording, *gpu)))
+    if not doubts:
+        return
+    rows = [("" if i else say["doubt"], doubt, "") for i, doubt in enumerate(doubts[:_DOUBTS])]
+    if len(doubts) > _DOUBTS:
+        rows.append(("", say["more_doubts"].format(count=len(doubts) - _DOUBTS), ""))
+    yield ""
+    yield _labelled(rows)
+
+
+def _other(gpu: GpuReport, say: Messages) -> RenderableType:
+    verdict = gpu.diagnosis.verdict
+    word = "no_verdict" if verdict is None else text.confidence_word(verdict.confidence)
+    headline = text.printable(gpu.diagnosis.headline)
+    return _labelled([(say["gpu"].format(index=gpu.gpu.index), headline, say[word])])
+
+
+def _footer(report: Report, gpu: GpuReport, say: Messages) -> RenderableType:
+    watched = say["watched"].format(
+        duration=text.duration(report.watched_s),
+        parts=", ".join(_watched(report, gpu, say)),
+    )
+    return Group(Text(_truth(gpu.truth, say)), Text(f"{watched} {_cost(report.watching, say)}".rstrip()))
+
+
+def _truth(truth: Truth, say: Messages) -> str:
+    smi, sm = math.isfinite(truth.smi_utilization), math.isfinite(truth.sm_active)
+    if not smi and not sm:
+        return say["neither_known"]
+    parts = [say["smi_said"].format(smi=text.percent(truth.smi_utilization)) if smi else say["smi_unknown"]]
+    if sm:
+        parts.append(
+            say["truth"].format(sm=text.percent(truth.sm_active), tensor=text.percent(truth.tensor_active))
+        )
+    else:
+        parts.append(say["truth_unknown"])
+    if math.isfinite(truth.dram_roof_share):
+        parts.append(say["truth_memory"].format(memory=text.percent(truth.dram_roof_share)))
+    return " ".join(parts)
+
+
+def _watched(report: Report, gpu: GpuReport, say: Messages) -> Iterator[str]:
+    if not report.complete:
+        yield say["cut_short"]
+    if gpu.diagnosis.step_s is not None:
+        yield say["step"].format(step=text.duration(gpu.diagnosis.step_s, digits=3))
+    yield from _dropped(gpu.diagnosis.steady, say)
+    yield from _lost(gpu.losses, say)
+
+
+def _dropped(steady: Steady, say: Messages) -> Iterator[str]:
+    if steady.how == "none":
+        yield say["not_steady"]
+    elif steady.how == "short":
+        yield say["short"]
+    elif steady.dropped_s > 0:
+        key = "fallback" if steady.how == "fallback" else "warm_up"
+        yield say[key].format(duration=text.duration(steady.dropped_s))
+
+
+def _lost(losses: Losses, say: Messages) -> Iterator[str]:
+    if not losses.lost and not losses.gaps:
+        yield say["nothing_lost"]
+    if losses.lost:
+        yield say["lost"].format(share=text.percent(losses.lost_share))
+    if losses.gaps:
+        gaps = text.counted(len(losses.gaps), "gap")
+        yield say["gaps"].format(gaps=gaps, duration=text.duration(losses.gaps_s))
+
+
+def _cost(watching: Watching | None, say: Messages) -> str:
+    if watching is None:
+        return say["cost_unmeasured"].format(reason=say["cost_no_reason"])
+    if math.isfinite(watching.slowdown):
+        slowdown = text.percent(watching.slowdown)
+        if math.isfinite(watching.margin):
+            margin = text.percent_number(watching.margin)
+            slowdown = say["cost_interval"].format(slowdown=slowdown, margin=margin)
+        said = say["cost"].format(slowdown=slowdown)
+    else:
+        reason = text.printable(watching.reason).rstrip(".") or say["cost_no_reason"]
+        said = say["cost_unmeasured"].format(reason=reason)
+    if math.isfinite(watching.cpu_share):
+        said = f"{said} {say['cost_cpu'].format(cpu=text.percent(watching.cpu_share))}"
+    return said
+
+
+def _sentence(phrase: str) -> str:
+    phrase = text.printable(phrase)
+    return phrase if phrase.endswith((".", "!", "?", ":")) else f"{phrase}."

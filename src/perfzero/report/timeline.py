@@ -1,0 +1,234 @@
+"""
+What happened when: the rows of timeline.csv, and the lines and marks of the plot.
+
+Samples are merged only where there are more than a table or a plot can use, and never across
+a hole: totals are added, levels averaged over time (or over the counter's own weight).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from perfzero import hardware
+from perfzero.counters import BY_NAME
+from perfzero.diagnose.verdict import Steady
+from perfzero.report.model import Panel, Series, Span, Timeline
+from perfzero.values import FloatArray, Gpu, IntArray, Observation, Samples
+
+TABLE_ROWS = 60_000
+"""More rows per GPU than this are merged: a minute at 1 kHz stays whole and opens in any spreadsheet."""
+
+PLOT_POINTS = 1_200
+"""Bins per line: about one per pixel of the picture's width."""
+
+Origin = Literal["pm", "gpm", "board"]
+
+
+def timeline(seen: Observation, *, steady: Steady) -> Timeline:
+    """The timeline of one GPU."""
+    source, table = _best_table(seen)
+    merged = max(1, math.ceil(len(table) / TABLE_ROWS))
+    return Timeline(
+        source=source,
+        rows_merged=merged,
+        table=coarsen(table, factor=merged),
+        panels=_panels(seen),
+        spans=_spans(seen, steady),
+        duration_s=max(0, seen.end_ns - seen.start_ns) / 1e9,
+    )
+
+
+def coarsen(samples: Samples, *, factor: int) -> Samples:
+    """
+    Merge runs of up to *factor* neighbours into one row each; no row spans a hole.
+
+    A total with a missing part is missing (a sum of what is left would be too small); a level
+    is the mean of the parts that are there, weighted by time or by the counter's `weight`.
+    """
+    if factor <= 1 or len(samples) == 0:
+        return samples
+    first = _starts_of_groups(samples, factor)
+    last = np.append(first[1:], len(samples)) - 1
+    length = samples.duration_s
+    columns = {name: _merged(samples, name, first, length) for name in samples.columns}
+    return Samples(samples.start_ns[first], samples.end_ns[last], columns)
+
+
+def _merged(samples: Samples, name: str, first: IntArray, length: FloatArray) -> FloatArray:
+    values = samples.columns[name]
+    counter = BY_NAME.get(name)
+    if counter is not None and counter.kind == "total":
+        return np.asarray(np.add.reduceat(values, first), np.float64)
+    weight = length
+    if counter is not None and counter.weight is not None and samples.has(counter.weight):
+        weight = samples.column(counter.weight)
+    known = np.isfinite(values) & np.isfinite(weight)
+    top = np.add.reduceat(np.where(known, values * weight, 0.0), first)
+    bottom = np.add.reduceat(np.where(known, weight, 0.0), first)
+    mean: FloatArray = np.divide(top, bottom, out=np.full(len(first), np.nan), where=bottom > 0)
+    return mean
+
+
+def _starts_of_groups(samples: Samples, factor: int) -> IntArray:
+    """Indices at which a group of at most *factor* neighbours without a hole begins, shape (groups,)."""
+    n = len(samples)
+    run_start = np.zeros(n, np.int64)
+    breaks = _breaks(samples)
+    run_start[breaks] = breaks
+    place = np.arange(n) - np.maximum.accumulate(run_start)
+    return np.flatnonzero(place % factor == 0)
+
+
+def _breaks(samples: Samples) -> IntArray:
+    """Indices of samples that do not follow on from the one before (0 not among them)."""
+    if len(samples) < 2:
+        return np.empty(0, np.int64)
+    hole = samples.start_ns[1:] - samples.end_ns[:-1]
+    # Half a sample: stamps jitter by some microseconds, a lost sample leaves a whole one.
+    return np.flatnonzero(hole > np.median(samples.end_ns - samples.start_ns) / 2) + 1
+
+
+def _best_table(seen: Observation) -> tuple[Origin, Samples]:
+    if len(seen.pm):
+        return "pm", seen.pm
+    if len(seen.gpm):
+        return "gpm", seen.gpm
+    return "board", seen.board
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    label: str
+    counter: str
+    source: Origin
+    scale: float = 1.0
+
+
+def _panels(seen: Observation) -> tuple[Panel, ...]:
+    """The panels for which there is at least one value."""
+    gpu = seen.gpu
+    panels = (
+        Panel(
+            "Busy",
+            "% of time",
+            _drawn(
+                seen, *_both("GR", "gr_active"), *_both("SM", "sm_active"), *_both("tensor", "tensor_active")
+            ),
+            top=100.0,
+        ),
+        _memory_panel(seen),
+        Panel(
+            "PCIe",
+            "GB/s",
+            _drawn(
+                seen,
+                *_both("to the GPU", "pcie_rx_bytes", 1e-9),
+                *_both("from the GPU", "pcie_tx_bytes", 1e-9),
+            ),
+            roof=_known(_pcie_roof(gpu) * 1e-9),
+            roof_label="practical roof, each way",
+        ),
+        Panel("Kernel launches", "thousand/s", _drawn(seen, _Line("launches", "launches", "pm", 1e-3))),
+        Panel(
+            "Power",
+            "W",
+            _drawn(seen, _Line("board", "power", "board")),
+            roof=gpu.power_limit_w,
+            roof_label="limit",
+        ),
+        Panel(
+            "SM clock",
+            "GHz",
+            _drawn(seen, _Line("NVML", "sm_clock", "board", 1e-9), _Line("PM", "gpc_clock", "pm", 1e-9)),
+        ),
+    )
+    return tuple(p for p in panels if p.series)
+
+
+def _memory_panel(seen: Observation) -> Panel:
+    if seen.pm.has("dram_read_bytes"):
+        return Panel(
+            "Device memory",
+            "TB/s",
+            _drawn(
+                seen,
+                _Line("read", "dram_read_bytes", "pm", 1e-12),
+                _Line("write", "dram_write_bytes", "pm", 1e-12),
+            ),
+            roof=_known(hardware.practical_dram_bytes_per_s(seen.gpu) * 1e-12),
+            roof_label="practical roof of read + write",
+        )
+    # GPM, and chips without the byte counters, know only a share of the peak.
+    lines = _drawn(seen, _Line("read + write", "dram_active", "gpm", 100))
+    return Panel("Device memory", "% of peak", lines, top=100.0)
+
+
+def _both(label: str, counter: str, scale: float = 100) -> tuple[_Line, _Line]:
+    """The same quantity from GPM, which is always on, and from the PM windows, which are exact."""
+    return _Line(label, counter, "gpm", scale), _Line(label, counter, "pm", scale)
+
+
+def _drawn(seen: Observation, *lines: _Line) -> tuple[Series, ...]:
+    tables: dict[Origin, Samples] = {"pm": seen.pm, "gpm": seen.gpm, "board": seen.board}
+    return tuple(
+        _series(tables[line.source], line, seen.start_ns)
+        for line in lines
+        if tables[line.source].has(line.counter)
+    )
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _pcie_roof(gpu: Gpu) -> float:
+    if gpu.pcie_generation_max is None or gpu.pcie_width_max is None:
+        return math.nan
+    return hardware.pcie_bytes_per_s(gpu.pcie_generation_max, gpu.pcie_width_max)
+
+
+def _series(table: Samples, line: _Line, origin_ns: int) -> Series:
+    """One line in bins of neighbours; a total becomes a rate per second first."""
+    kind = BY_NAME[line.counter].kind
+    values = table.column(line.counter) * line.scale
+    if kind == "total":
+        values = np.divide(
+            values, table.duration_s, out=np.full(len(table), np.nan), where=table.duration_s > 0
+        )
+    first = _starts_of_groups(table, max(1, math.ceil(len(table) / PLOT_POINTS)))
+    last = np.append(first[1:], len(table)) - 1
+    middle_s = ((table.start_ns[first] - origin_ns) / 2 + (table.end_ns[last] - origin_ns) / 2) / 1e9
+    weight = np.where(np.isfinite(values), table.duration_s, 0.0)
+    total = np.add.reduceat(np.where(np.isfinite(values), values, 0.0) * weight, first)
+    seconds = np.add.reduceat(weight, first)
+    mean = np.divide(total, seconds, out=np.full(len(first), np.nan), where=seconds > 0)
+    low = np.fmin.reduceat(values, first)
+    high = np.fmax.reduceat(values, first)
+    return Series(line.label, line.source, *_with_holes(table, first, middle_s, mean, low, high))
+
+
+def _with_holes(
+    table: Samples, first: IntArray, *arrays: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """The arrays with a NaN where a hole is, so that no line is drawn across it."""
+    holes = np.searchsorted(first, _breaks(table))
+    time_s, mean, low, high = (np.insert(a, holes, np.nan) for a in arrays)
+    return time_s, mean, low, high
+
+
+def _spans(seen: Observation, steady: Steady) -> tuple[Span, ...]:
+    def seconds(ns: int) -> float:
+        return (ns - seen.start_ns) / 1e9
+
+    spans = [
+        Span("zoom" if w.kind == "zoom" else "window", seconds(w.start_ns), seconds(w.end_ns))
+        for w in seen.windows
+    ]
+    spans += [Span("gap", seconds(g.start_ns), seconds(g.end_ns)) for g in seen.gaps]
+    if steady.how != "none" and steady.dropped_s > 0:
+        spans.append(Span("warm_up", 0.0, seconds(steady.start_ns)))
+    return tuple(spans)

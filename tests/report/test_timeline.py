@@ -1,0 +1,125 @@
+"""Merging of samples, and what the plot is told to draw."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfzero.diagnose.verdict import Diagnosis
+from perfzero.report import timeline as module
+from perfzero.report.timeline import coarsen, timeline
+from perfzero.values import Observation, Samples, Window
+
+
+def samples(starts: list[int], length: int = 10, **columns: list[float]) -> Samples:
+    start = np.array(starts, np.int64)
+    return Samples(start, start + length, {k: np.array(v, float) for k, v in columns.items()})
+
+
+def test_totals_are_added_and_levels_averaged_over_time() -> None:
+    merged = coarsen(samples([0, 10, 20, 30], launches=[1, 2, 3, 4], sm_active=[0, 1, 0.5, 0.5]), factor=2)
+    assert merged.start_ns.tolist() == [0, 20]
+    assert merged.end_ns.tolist() == [20, 40]
+    assert merged.column("launches").tolist() == [3, 7]
+    assert merged.column("sm_active").tolist() == [0.5, 0.5]
+
+
+def test_a_hit_rate_is_averaged_over_its_lookups_and_not_over_time() -> None:
+    table = samples([0, 10], l2_hit=[1.0, 0.0], l2_sectors=[300, 100])
+    assert coarsen(table, factor=2).column("l2_hit").tolist() == [0.75]
+
+
+def test_no_row_spans_a_hole() -> None:
+    merged = coarsen(samples([0, 10, 100, 110], sm_active=[1, 1, 0, 0]), factor=4)
+    assert list(zip(merged.start_ns.tolist(), merged.end_ns.tolist(), strict=True)) == [(0, 20), (100, 120)]
+
+
+def test_a_total_with_a_missing_part_is_missing_and_not_too_small() -> None:
+    merged = coarsen(samples([0, 10], launches=[5, np.nan], sm_active=[0.5, np.nan]), factor=2)
+    assert np.isnan(merged.column("launches")[0])
+    assert merged.column("sm_active").tolist() == [0.5]
+
+
+def test_few_samples_are_left_as_they_are() -> None:
+    table = samples([0, 10], sm_active=[0, 1])
+    assert coarsen(table, factor=1) is table
+
+
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=60), st.integers(1, 7))
+def test_merging_neither_makes_nor_loses_launches(launches: list[int], factor: int) -> None:
+    table = samples(
+        [10 * i + 100 * (i // 9) for i in range(len(launches))], launches=[float(x) for x in launches]
+    )
+    merged = coarsen(table, factor=factor)
+    assert merged.column("launches").sum() == sum(launches)
+    assert merged.duration_s.sum() == pytest.approx(table.duration_s.sum())
+
+
+def test_a_long_recording_is_merged_to_a_table_one_can_open(
+    seen: Observation, starved: Diagnosis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TABLE_ROWS", 500)
+    made = timeline(seen, steady=starved.steady)
+    assert made.rows_merged == 4
+    assert len(made.table) <= 500 + 3
+    assert made.table.column("launches").sum() == seen.pm.column("launches").sum()
+
+
+def test_the_panels_are_those_for_which_there_is_a_value(seen: Observation, starved: Diagnosis) -> None:
+    made = timeline(seen, steady=starved.steady)
+    assert [p.title for p in made.panels] == [
+        "Busy", "Device memory", "PCIe", "Kernel launches", "Power", "SM clock",
+    ]  # fmt: skip
+
+
+def test_an_unmeasured_quantity_gets_no_panel(seen: Observation, starved: Diagnosis) -> None:
+    blind = replace(seen, pm=Samples.empty(), board=Samples.empty())
+    assert [p.title for p in timeline(blind, steady=starved.steady).panels] == ["Busy"]
+
+
+def test_bytes_in_a_sample_become_a_rate_against_the_roof_of_this_gpu(
+    seen: Observation, starved: Diagnosis
+) -> None:
+    memory = timeline(seen, steady=starved.steady).panels[1]
+    read = memory.series[0]
+    assert np.nanmax(read.mean) == pytest.approx(1.2)  # 1.2e9 bytes in a millisecond, in TB/s
+    assert memory.roof is not None
+    assert 4.0 < memory.roof < 4.6  # an H200 copies at 4.3 TB/s
+
+
+def test_an_unknown_gpu_gets_no_roof(seen: Observation, starved: Diagnosis) -> None:
+    unknown = replace(seen, gpu=replace(seen.gpu, memory_bus_bits=None, pcie_generation_max=None))
+    made = timeline(unknown, steady=starved.steady)
+    assert [p.roof for p in made.panels[1:3]] == [None, None]
+
+
+def test_no_line_is_drawn_across_a_hole(seen: Observation, starved: Diagnosis) -> None:
+    read = timeline(seen, steady=starved.steady).panels[1].series[0]
+    # Two windows, one of them with four samples lost inside: two holes.
+    assert int(np.isnan(read.time_s).sum()) == 2
+    assert read.time_s[0] == pytest.approx(20.0, abs=0.01)
+
+
+def test_an_unbroken_line_has_no_hole(seen: Observation, starved: Diagnosis) -> None:
+    power = timeline(seen, steady=starved.steady).panels[4].series[0]
+    assert np.isfinite(power.time_s).all()
+
+
+def test_windows_warm_up_and_gaps_are_marked_where_they_were(seen: Observation, starved: Diagnosis) -> None:
+    zoom = Window(0, "zoom", seen.start_ns, seen.start_ns + 100_000_000, 10_000, 10_000, 0)
+    spans = timeline(replace(seen, windows=(*seen.windows, zoom)), steady=starved.steady).spans
+    assert [(s.kind, s.start_s, s.end_s) for s in spans] == [
+        ("window", 20.0, 21.0),
+        ("window", 60.0, 61.0),
+        ("zoom", 0.0, 0.1),
+        ("gap", 30.0, 33.0),
+        ("warm_up", 0.0, 12.0),
+    ]
+
+
+def test_without_a_steady_stretch_no_warm_up_is_marked(seen: Observation, silent: Diagnosis) -> None:
+    assert "warm_up" not in {s.kind for s in timeline(seen, steady=silent.steady).spans}
