@@ -81,7 +81,10 @@ def _open_files() -> frozenset[tuple[int, str]]:
     found = set()
     for name in os.listdir(folder) if folder.is_dir() else []:
         try:
-            found.add((int(name), os.readlink(folder / name)))
+            target = os.readlink(folder / name)
         except FileNotFoundError:  # the descriptor of the listing itself
             continue
+        # matplotlib keeps the fonts it has used open for the life of the process, at most 64.
+        if not target.endswith(".ttf"):
+            found.add((int(name), target))
     return frozenset(found)
