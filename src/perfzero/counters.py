@@ -139,6 +139,7 @@ GPU_COUNTERS: tuple[Counter, ...] = (
             f"TPC.TriageCompute.sm__inst_executed_pipe_fma_realtime{PCT}",
             f"sm__inst_executed_pipe_fmaheavy_realtime{PCT}",
             f"sm__inst_executed_pipe_fmalite_realtime{PCT}",
+            f"sm__inst_executed_pipe_fma{PCT}",
         ),
         gpm=12,
         dcgm=1007,
