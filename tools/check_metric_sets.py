@@ -34,7 +34,11 @@ DESTINATION = Path(__file__).parents[1] / "src" / "perfzero" / "data" / "metric_
 def main(argv: Sequence[str] | None = None) -> int:
     options = _arguments(argv)
     if options.ask is not None:
-        print(json.dumps(ask(options.ask, options.chip)))
+        try:
+            print(json.dumps(ask(options.ask, options.chip)))
+        except (PerfzeroError, OSError) as error:
+            print(error, file=sys.stderr)
+            return 1
         return 0
     answers = [_in_own_process(path, options.chip) for path in options.library or _found_here()]
     usable = [answer for answer in answers if answer is not None]
