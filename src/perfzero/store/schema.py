@@ -20,6 +20,7 @@ counter here is accurate).
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -96,6 +97,16 @@ def manifest_from_json(value: object) -> Manifest:
     if len(set(indices)) != len(indices):
         raise ValueError("it lists two GPUs with the same index")
     return manifest
+
+
+def manifest_bytes(manifest: Manifest) -> bytes:
+    """What stands in the manifest's file."""
+    return (json.dumps(as_json(manifest), indent=1, allow_nan=False) + "\n").encode()
+
+
+def event_line(event: str, value: Any) -> bytes:
+    """The line of the events' file for a `Window`, `Gap` or `Note`; *event* is its name there."""
+    return (json.dumps({"event": event, **as_json(value)}, allow_nan=False) + "\n").encode()
 
 
 def stream_name(stream: str, gpu: int | None) -> str:

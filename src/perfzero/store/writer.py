@@ -10,7 +10,6 @@ up, with the reason in `failed`, in the manifest and as a note, and the others c
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import threading
 import time
@@ -30,8 +29,9 @@ from perfzero.store.schema import (
     MANIFEST,
     STREAMS,
     Manifest,
-    as_json,
+    event_line,
     file_name,
+    manifest_bytes,
     parse_file_name,
     stream_name,
 )
@@ -132,15 +132,15 @@ class RecordingWriter:
 
     def window(self, window: Window) -> None:
         """Add a window of PM sampling that has ended."""
-        self._event("window", as_json(window))
+        self._event("window", window)
 
     def gap(self, gap: Gap) -> None:
         """Add a stretch that should hold samples and does not."""
-        self._event("gap", as_json(replace(gap, reason=redact_text(gap.reason))))
+        self._event("gap", replace(gap, reason=redact_text(gap.reason)))
 
     def note(self, note: Note) -> None:
         """Add something worth knowing that happened."""
-        self._event("note", as_json(replace(note, text=redact_text(note.text))))
+        self._event("note", replace(note, text=redact_text(note.text)))
 
     def update(self, **changes: Any) -> None:
         """
@@ -214,18 +214,17 @@ class RecordingWriter:
         if file is not None:
             file.abandon()
         self._manifest = replace(self._manifest, lost={**self._manifest.lost, name: reason})
-        self._write_event("note", as_json(Note(time.time_ns(), "lost", f"{reason}.", gpu)))
+        self._write_event("note", Note(time.time_ns(), "lost", f"{reason}.", gpu))
         self._replace_manifest({})
 
-    def _event(self, event: str, fields: Mapping[str, Any]) -> None:
+    def _event(self, event: str, value: Window | Gap | Note) -> None:
         with self._lock:
             self._check_open()
-            self._write_event(event, fields)
+            self._write_event(event, value)
 
-    def _write_event(self, event: str, fields: Mapping[str, Any]) -> None:
-        line = json.dumps({"event": event, **fields}, allow_nan=False) + "\n"
+    def _write_event(self, event: str, value: Window | Gap | Note) -> None:
         # After a line that was cut off by a full disk, the next one must start afresh.
-        data = (("\n" if self._events_torn else "") + line).encode()
+        data = (b"\n" if self._events_torn else b"") + event_line(event, value)
         self._events_torn = True
         try:
             while data:
@@ -271,11 +270,10 @@ def prepare_folder(path: Path, *, force: bool) -> None:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Replace the manifest in *folder* so that a reader sees the old or the new one. Raises OSError."""
-    text = json.dumps(as_json(manifest), indent=1, allow_nan=False) + "\n"
     unfinished = folder / f".{MANIFEST}.tmp"
     try:
-        with open(unfinished, "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(unfinished, "wb") as file:
+            file.write(manifest_bytes(manifest))
             file.flush()
             os.fsync(file.fileno())
         os.replace(unfinished, folder / MANIFEST)

@@ -1,0 +1,462 @@
+"""
+Makes a recording small enough to attach to an issue, without making it lie.
+
+What is taken away, in this order, and said in the manifest under "trimmed":
+
+1. what lies outside the wanted time;
+2. the last bits of the values: 12 bits of mantissa stay, a relative error of at most 1.2e-4,
+   far below that of any counter, and counts below 8,192 stay exact;
+3. whole windows of PM sampling, evenly over the recording, with at least one of each kind
+   (so that start, steady state and zoom bursts all survive), zoom bursts first. Long windows are split into
+   pieces of a thousand samples first; a window is shortened only if it is the last of its kind.
+   Samples are never merged: what is kept was measured so.
+
+GPM, board and host tables are kept whole.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from perfzero import __version__
+from perfzero.errors import UsageError
+from perfzero.store.reader import Recording
+from perfzero.store.redact import anonymous_text, anonymous_uuid
+from perfzero.store.schema import (
+    EVENTS,
+    FORMAT,
+    MANIFEST,
+    Manifest,
+    event_line,
+    file_name,
+    manifest_bytes,
+    parse_file_name,
+)
+from perfzero.store.stream import encode_stream
+from perfzero.store.writer import prepare_folder
+from perfzero.values import FloatArray, Gap, IntArray, Note, Samples, Window
+
+MANTISSA_BITS = 12
+RELATIVE_ERROR = 2.0 ** -(MANTISSA_BITS + 1)
+
+# A window of more rows is split before any is dropped; 1 s at 1 kHz stays whole.
+_PIECE_ROWS = 1_000
+# What must be left of the last window of a kind to be worth keeping.
+_LEAST_ROWS = 100
+_SEARCH_STEPS = 7  # halvings of what may be kept: the size lands within a few percent of the limit
+
+Key = tuple[str, int | None]
+# File name -> content, and what its manifest says under "trimmed".
+_Candidate = tuple[dict[str, bytes], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """What `trim` did: sizes in bytes, and in words what was taken away."""
+
+    path: Path
+    size: int
+    size_before: int
+    done: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Rows [first, stop) of a table, and the window (or part of one) they belong to, if any."""
+
+    first: int
+    stop: int
+    window: Window | None
+
+    @property
+    def rows(self) -> int:
+        return self.stop - self.first
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """Everything of a recording but its manifest."""
+
+    tables: Mapping[Key, Samples]
+    windows: tuple[Window, ...]
+    gaps: tuple[Gap, ...]
+    notes: tuple[Note, ...]
+
+
+def trim(
+    recording: Recording,
+    *,
+    to: Path,
+    from_s: float | None = None,
+    until_s: float | None = None,
+    max_bytes: int = 400_000,
+    redact: bool = False,
+    force: bool = False,
+) -> Trimmed:
+    """
+    Write a smaller copy of *recording* to the folder *to*, at most *max_bytes* on disk.
+
+    *from_s* and *until_s* are seconds since the first sample. *redact* takes out host name,
+    paths, serial numbers and environment as well. Raises `UsageError` if nothing would be left
+    or if it cannot be made small enough, and then writes nothing.
+    """
+    whole = _content(recording)
+    first, last = _extent(whole.tables)
+    content = _cut(whole, first=first, last=last, from_s=from_s, until_s=until_s)
+    start, end = _extent(content.tables)
+    # The new folder is format FORMAT, whatever the old one was; the state stays what it was.
+    manifest = replace(recording.manifest, format=FORMAT, created_ns=start, ended_ns=end)
+    if from_s is None and until_s is None:
+        manifest = replace(recording.manifest, format=FORMAT)
+    if redact:
+        hide = _hider(manifest)
+        content, manifest = _anonymous_content(content, hide), _anonymous_manifest(manifest, hide)
+    facts = {
+        "perfzero": __version__,
+        "from_s": from_s,
+        "until_s": until_s,
+        "max_bytes": max_bytes,
+        "relative_error": RELATIVE_ERROR,
+        "redacted": redact,
+        "rows_before": sum(map(len, whole.tables.values())),
+        "windows_before": len(whole.windows),
+    }
+    if to.exists() and to.samefile(recording.path):
+        raise UsageError("A recording cannot be trimmed onto itself.\nChoose another folder with -o.")
+    files, trimmed = _fitting(content, manifest, facts, max_bytes)
+    prepare_folder(to, force=force)
+    _write(to, files)
+    return Trimmed(
+        path=to,
+        size=sum(map(len, files.values())),
+        size_before=_size_on_disk(recording),
+        done=_in_words(trimmed, lasted_s=(last - first) / 1e9),
+    )
+
+
+def round_mantissa(values: FloatArray) -> FloatArray:
+    """*values* (n,) rounded to float32 with `MANTISSA_BITS` bits of mantissa; NaN and infinities stay."""
+    dropped = np.uint32(23 - MANTISSA_BITS)
+    with np.errstate(over="ignore"):
+        bits = values.astype(np.float32).view(np.uint32)
+    # Adding half a step may carry into the exponent, which is what rounding up means.
+    half = np.uint32(1 << (dropped - 1))
+    rounded = ((bits + half) >> dropped) << dropped
+    finite = np.isfinite(values)
+    return np.where(finite, rounded.view(np.float32), values.astype(np.float32)).astype(np.float64)
+
+
+def _content(recording: Recording) -> _Content:
+    tables = {key: recording.samples(*key) for key in recording.streams}
+    tables = {key: table for key, table in tables.items() if len(table)}
+    if not tables:
+        raise UsageError(f"{recording.path} holds no samples, so there is nothing to trim.")
+    return _Content(tables, recording.windows(), recording.gaps(), recording.notes())
+
+
+def _cut(
+    content: _Content, *, first: int, last: int, from_s: float | None, until_s: float | None
+) -> _Content:
+    """What lies in the wanted seconds since *first*, of a recording that lasts until *last* (ns)."""
+    if from_s is None and until_s is None:
+        return content
+    if from_s is not None and until_s is not None and not from_s < until_s:
+        raise UsageError(f"Nothing lies between {from_s:g} s and {until_s:g} s.\nGive a --to after --from.")
+    start = first if from_s is None else first + round(from_s * 1e9)
+    end = last if until_s is None else first + round(until_s * 1e9)
+    tables = {key: table.between(start, end) for key, table in content.tables.items()}
+    tables = {key: table for key, table in tables.items() if len(table)}
+    if not tables:
+        raise UsageError(
+            f"No sample lies in the wanted time: the recording lasts {(last - first) / 1e9:.1f} s.\n"
+            "Give --from and --to in seconds since its beginning."
+        )
+    middles = {key: _middles(table) for key, table in tables.items()}
+    windows = (_clip(w, start, end, middles) for w in content.windows)
+    return _Content(
+        tables,
+        tuple(w for w in windows if w is not None),
+        tuple(
+            replace(g, start_ns=max(g.start_ns, start), end_ns=min(g.end_ns, end))
+            for g in content.gaps
+            if g.start_ns < end and g.end_ns > start
+        ),
+        tuple(n for n in content.notes if start <= n.time_ns < end),
+    )
+
+
+def _clip(window: Window, start: int, end: int, middles: Mapping[Key, IntArray]) -> Window | None:
+    """The part of *window* in [start, end), losses shared out by time; None if there is none."""
+    low, high = max(window.start_ns, start), min(window.end_ns, end)
+    if low >= high:
+        return None
+    if (low, high) == (window.start_ns, window.end_ns):
+        return window
+    lost = math.ceil(window.lost * (high - low) / (window.end_ns - window.start_ns))
+    clipped = replace(window, start_ns=low, end_ns=high, lost=lost)
+    return replace(clipped, samples=_rows_in(clipped, middles))
+
+
+def _rows_in(window: Window, middles: Mapping[Key, IntArray]) -> int:
+    found = middles.get((_stream_of(window), window.gpu))
+    if found is None:
+        return 0
+    first, stop = _span(found, window.start_ns, window.end_ns)
+    return stop - first
+
+
+def _fitting(content: _Content, manifest: Manifest, facts: Mapping[str, Any], max_bytes: int) -> _Candidate:
+    """The recording with as many windows as *max_bytes* allow."""
+    kept = {key: _rounded(table) for key, table in content.tables.items() if key[0] not in ("pm", "zoom")}
+    fixed = {file_name(*key): encode_stream(table, stream=key[0], gpu=key[1]) for key, table in kept.items()}
+    sampled = {key: _rounded(table) for key, table in content.tables.items() if key[0] in ("pm", "zoom")}
+    pieces = {key: _pieces(table, content.windows, key) for key, table in sampled.items()}
+    # A window in which nothing was sampled takes no room, and is worth knowing.
+    middles = {key: _middles(table) for key, table in sampled.items()}
+    empty = [w for w in content.windows if not _rows_in(w, middles)]
+
+    def at(fill: float) -> _Candidate:
+        windows = list(empty)
+        result = dict(fixed)
+        rows = sum(map(len, kept.values()))
+        for key, table in sampled.items():
+            chosen = _thin(pieces[key], table, fill)
+            windows.extend(p.window for p in chosen if p.window is not None)
+            part = table if fill >= 1 else _rows(table, chosen)
+            rows += len(part)
+            result[file_name(*key)] = encode_stream(part, stream=key[0], gpu=key[1])
+        result[EVENTS] = _events(windows, content.gaps, content.notes)
+        trimmed = {**facts, "rows_after": rows, "windows_after": len(windows)}
+        result[MANIFEST] = manifest_bytes(replace(manifest, trimmed=trimmed))
+        return result, trimmed
+
+    best = at(0.0)
+    least = _size(best)
+    if least > max_bytes:
+        raise UsageError(
+            f"The recording cannot be made smaller than {least / 1000:.0f} KB, and {max_bytes / 1000:.0f} KB "
+            f"were asked for: {sum(map(len, fixed.values())) / 1000:.0f} KB of it are GPM, board and host "
+            "tables, which are kept whole.\n"
+            "Cut it by time with --from and --to, or allow more with --max-size."
+        )
+    low, high = 0.0, 1.0
+    # A rough size first: most recordings fit whole or need a small share, and encoding much
+    # of a large one at the highest level only to find that it is too large takes minutes.
+    rough = sum(len(encode_stream(t, stream=k[0], gpu=k[1], level=1)) for k, t in sampled.items())
+    guess = (max_bytes - least) / rough if rough else 1.0
+    if guess < 0.25:
+        high = guess * 4  # the highest level is never four times better than the lowest
+    else:
+        candidate = at(1.0)
+        if _size(candidate) <= max_bytes:
+            return candidate
+    for _ in range(_SEARCH_STEPS):
+        middle = (low + high) / 2
+        candidate = at(middle)
+        if _size(candidate) <= max_bytes:
+            low, best = middle, candidate
+        else:
+            high = middle
+    return best
+
+
+def _size(candidate: _Candidate) -> int:
+    return sum(map(len, candidate[0].values()))
+
+
+def _pieces(table: Samples, windows: Iterable[Window], key: Key) -> dict[str, list[_Piece]]:
+    """Kind of window -> the stretches of *table* of that kind, in order; "" holds rows outside any window."""
+    stream, gpu = key
+    middles = _middles(table)
+    owner = np.full(len(table), -1, np.int64)
+    own = [w for w in windows if w.gpu == gpu and _stream_of(w) == stream]
+    for i, window in enumerate(own):
+        first, stop = _span(middles, window.start_ns, window.end_ns)
+        owner[first:stop] = i
+    edges = np.flatnonzero(np.diff(owner)) + 1
+    pieces: dict[str, list[_Piece]] = {}
+    for first, stop in itertools.pairwise([0, *edges.tolist(), len(table)]):
+        owned_by = own[owner[first]] if owner[first] >= 0 else None
+        kind = "" if owned_by is None else owned_by.kind
+        pieces.setdefault(kind, []).extend(_split(_Piece(first, stop, owned_by), table))
+    return pieces
+
+
+def _split(piece: _Piece, table: Samples) -> list[_Piece]:
+    """A long window as several; a burst stays whole, since its rows are one picture."""
+    zoom = piece.window is not None and piece.window.kind == "zoom"
+    if zoom or piece.rows <= 2 * _PIECE_ROWS:
+        return [piece]
+    starts = range(piece.first, piece.stop, _PIECE_ROWS)
+    return [_shortened(piece, first, min(first + _PIECE_ROWS, piece.stop), table) for first in starts]
+
+
+def _shortened(piece: _Piece, first: int, stop: int, table: Samples) -> _Piece:
+    """The rows [first, stop) of *piece*, its window cut to them, losses shared out by rows."""
+    if piece.window is None:
+        return _Piece(first, stop, None)
+    window = replace(
+        piece.window,
+        start_ns=int(table.start_ns[first]),
+        end_ns=int(table.end_ns[stop - 1]),
+        samples=stop - first,
+        lost=math.ceil(piece.window.lost * (stop - first) / piece.rows),
+    )
+    return _Piece(first, stop, window)
+
+
+def _thin(pieces: Mapping[str, Sequence[_Piece]], table: Samples, fill: float) -> list[_Piece]:
+    """The pieces to keep at *fill* in [0, 1], evenly spread, and of each kind at least a part of one."""
+    chosen: list[_Piece] = []
+    for kind, group in pieces.items():
+        share = _share(kind, fill)
+        count = max(1, round(len(group) * share))
+        places = ((np.arange(count) + 0.5) * len(group) / count).astype(int)
+        parts = [group[i] for i in places]
+        rows = max(_LEAST_ROWS, round(sum(p.rows for p in group) * share))
+        if count == 1 and rows < parts[0].rows:
+            parts = [_shortened(parts[0], parts[0].first, parts[0].first + rows, table)]
+        chosen.extend(parts)
+    return sorted(chosen, key=lambda p: p.first)
+
+
+def _share(kind: str, fill: float) -> float:
+    """
+    How much of a kind of window to keep at *fill*: 0 at 0, 1 at 1, never falling.
+
+    Down to 0.5 only zoom bursts give way: a tenth of one still shows single kernels, while each
+    window of the rest is needed to see whether the program runs steadily. Below, both shrink together.
+    """
+    if kind != "zoom":
+        return min(1.0, 2 * fill)
+    return 0.2 * fill if fill < 0.5 else 0.1 + 1.8 * (fill - 0.5)
+
+
+def _rows(table: Samples, pieces: Iterable[_Piece]) -> Samples:
+    keep = np.zeros(len(table), bool)
+    for piece in pieces:
+        keep[piece.first : piece.stop] = True
+    return table.where(keep)
+
+
+def _rounded(table: Samples) -> Samples:
+    return table.with_columns({name: round_mantissa(values) for name, values in table.columns.items()})
+
+
+def _stream_of(window: Window) -> str:
+    return "zoom" if window.kind == "zoom" else "pm"
+
+
+def _middles(table: Samples) -> IntArray:
+    """The middle of each sample, which tells its window: edges may be off by a part of a period."""
+    return np.maximum.accumulate(table.start_ns + (table.end_ns - table.start_ns) // 2)
+
+
+def _span(middles: IntArray, start: int, end: int) -> tuple[int, int]:
+    """First and last + 1 of the rows whose middle lies in [start, end)."""
+    first, stop = np.searchsorted(middles, [start, end])
+    return int(first), int(stop)
+
+
+def _events(windows: Iterable[Window], gaps: Iterable[Gap], notes: Iterable[Note]) -> bytes:
+    ordered = sorted(windows, key=lambda w: w.start_ns)
+    return b"".join(
+        [
+            *(event_line("window", w) for w in ordered),
+            *(event_line("gap", g) for g in gaps),
+            *(event_line("note", n) for n in notes),
+        ]
+    )
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    """The manifest comes last: without it, what an interrupted trim leaves is no recording."""
+    try:
+        for name, data in sorted(files.items(), key=lambda item: item[0] == MANIFEST):
+            (folder / name).write_bytes(data)
+    except OSError as error:
+        raise UsageError(
+            f"{folder} cannot be written: {error.strerror or error}.\nChoose another folder with -o."
+        ) from error
+
+
+def _size_on_disk(recording: Recording) -> int:
+    names = [n for n in os.listdir(recording.path) if n in (MANIFEST, EVENTS) or parse_file_name(n)]
+    return sum(os.lstat(recording.path / n).st_size for n in names)
+
+
+def _in_words(facts: Mapping[str, Any], *, lasted_s: float) -> tuple[str, ...]:
+    words: list[str] = []
+    if facts["from_s"] is not None or facts["until_s"] is not None:
+        start = 0.0 if facts["from_s"] is None else facts["from_s"]
+        end = lasted_s if facts["until_s"] is None else facts["until_s"]
+        words.append(f"kept {start:g} s to {end:g} s of {lasted_s:.1f} s")
+    words.append(
+        f"kept {facts['rows_after']:,} of {facts['rows_before']:,} samples"
+        f" and {facts['windows_after']} windows where there were {facts['windows_before']}"
+    )
+    words.append(f"rounded values to a relative error of {facts['relative_error']:.1e}")
+    if facts["redacted"]:
+        words.append("took out host name, paths and serial numbers")
+    return tuple(words)
+
+
+def _extent(tables: Mapping[Key, Samples]) -> tuple[int, int]:
+    return min(int(t.start_ns[0]) for t in tables.values()), max(int(t.end_ns.max()) for t in tables.values())
+
+
+def _hider(manifest: Manifest) -> Callable[[str], str]:
+    """A function that takes from a text what would tell a stranger whose machine this was."""
+    hostname = manifest.host.get("hostname")
+    names = [hostname, hostname.split(".")[0]] if isinstance(hostname, str) else []
+    serials = {gpu.uuid: anonymous_uuid(gpu.uuid) for gpu in manifest.gpus if gpu.uuid}
+
+    def hide(text: str) -> str:
+        for real, fake in serials.items():
+            text = text.replace(real, fake)
+        return anonymous_text(text, names=names)
+
+    return hide
+
+
+def _anonymous_content(content: _Content, hide: Callable[[str], str]) -> _Content:
+    return replace(
+        content,
+        gaps=tuple(replace(g, reason=hide(g.reason)) for g in content.gaps),
+        notes=tuple(replace(n, text=hide(n.text)) for n in content.notes),
+    )
+
+
+def _anonymous_manifest(manifest: Manifest, hide: Callable[[str], str]) -> Manifest:
+    process = manifest.process
+    return replace(
+        manifest,
+        gpus=tuple(replace(g, uuid=hide(g.uuid)) for g in manifest.gpus),
+        process=replace(
+            process,
+            command=tuple(map(hide, process.command)),
+            threads_env={k: hide(v) for k, v in process.threads_env.items()},
+        ),
+        tier_reasons={k: hide(v) for k, v in manifest.tier_reasons.items()},
+        lost={k: hide(v) for k, v in manifest.lost.items()},
+        settings=_hidden(manifest.settings, hide),
+        host=_hidden({k: v for k, v in manifest.host.items() if k != "hostname"}, hide),
+    )
+
+
+def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return hide(value)
+    if isinstance(value, Mapping):
+        return {k: _hidden(v, hide) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_hidden(v, hide) for v in value]
+    return value
