@@ -21,9 +21,13 @@ from perfzero.report.csv_files import summary, timeline
 from perfzero.report.json_file import to_json
 from perfzero.report.model import Report
 from perfzero.store.reader import open_recording
+from perfzero.store.schema import Manifest
+from perfzero.values import Tier
 
 REPORT_JSON = "report.json"
 FILES = (REPORT_JSON, "summary.csv", "timeline.csv", "timeline.png")
+
+_TIER_NAMES: dict[Tier, str] = {"pm": "PM sampling", "gpm": "NVML GPM", "nvml": "plain NVML"}
 
 _KNOWN_REPORT_BYTES = 16 << 20
 """A report.json longer than this was not written by perfzero; it is not read."""
@@ -60,8 +64,17 @@ def judged_report(path: Path | str) -> Report:
         complete=recording.complete,
         cost=manifest.cost,
         process=manifest.process,
-        doubts=recording.doubts,
+        doubts=(*recording.doubts, *_lesser_tiers(manifest)),
     )
+
+
+def _lesser_tiers(manifest: Manifest) -> Iterator[str]:
+    """Why a GPU was not watched by PM sampling, where it was not: the reader may be able to change that."""
+    for gpu in manifest.gpus:
+        tier, reason = manifest.tiers.get(gpu.index), manifest.tier_reasons.get(gpu.index, "")
+        if tier is not None and tier != "pm" and reason:
+            which = f"GPU {gpu.index}: " if len(manifest.gpus) > 1 else ""
+            yield f"{which}watched through {_TIER_NAMES[tier]} only: {reason}"
 
 
 def write_files(report: Report, folder: Path) -> Report:

@@ -1,0 +1,154 @@
+"""From a recording on disk to its files."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from perfzero.errors import BrokenRecording, NoRecording, UsageError
+from perfzero.report.analysis import FILES, analyze
+from perfzero.report.schema import schema
+from perfzero.store.writer import RecordingWriter
+from perfzero.values import Cost, Observation, Process
+
+Record = Callable[[Path], Path]
+
+
+@pytest.fixture
+def record(seen: Observation) -> Record:
+    """A function that writes `seen` as a recording into a folder."""
+
+    def write(folder: Path) -> Path:
+        with RecordingWriter(
+            folder,
+            gpus=[seen.gpu],
+            process=Process(1, ("python", "train.py"), 0),
+            settings={},
+            tiers={0: "pm"},
+            tier_reasons={0: ""},
+        ) as writer:
+            for stream in ("pm", "gpm", "board"):
+                writer.append(stream, 0, getattr(seen, stream))
+            for window in seen.windows:
+                writer.window(window)
+            writer.update(cost=Cost(94.0, 0.5, 0.6, 0.02, 1, slowdown_note="no step was seen"))
+            writer.close()
+        return folder
+
+    return write
+
+
+def test_the_files_are_written_into_the_recording(tmp_path: Path, record: Record) -> None:
+    folder = record(tmp_path / "run")
+    report = analyze(folder)
+    assert report.files == FILES
+    assert report.unwritten is None
+    jsonschema.Draft202012Validator(schema()).validate(json.loads((folder / "report.json").read_bytes()))
+    with (folder / "summary.csv").open(newline="", encoding="utf-8") as file:
+        rows = {row["Metric"]: row for row in csv.DictReader(file)}
+    assert float(rows["gr_active"]["Value"]) == pytest.approx(0.42, abs=1e-4)
+    assert (folder / "timeline.png").read_bytes().startswith(b"\x89PNG")
+    assert len((folder / "timeline.csv").read_text().splitlines()) == 1 + 1996
+
+
+def test_the_files_of_an_output_folder_leave_the_recording_alone(tmp_path: Path, record: Record) -> None:
+    folder = record(tmp_path / "run")
+    before = sorted(os.listdir(folder))
+    analyze(folder, output_dir=tmp_path / "new" / "out")
+    assert sorted(os.listdir(folder)) == before
+    assert sorted(os.listdir(tmp_path / "new" / "out")) == sorted(FILES)
+
+
+def test_analysing_again_replaces_its_own_files_with_the_same(tmp_path: Path, record: Record) -> None:
+    folder = record(tmp_path / "run")
+    analyze(folder)
+    first = {name: (folder / name).read_bytes() for name in FILES}
+    analyze(folder)
+    assert {name: (folder / name).read_bytes() for name in FILES} == first
+
+
+def test_results_of_another_recording_are_not_overwritten(tmp_path: Path, record: Record) -> None:
+    out = tmp_path / "out"
+    analyze(record(tmp_path / "one"), output_dir=out)
+    before = (out / "report.json").read_bytes()
+    other = record(tmp_path / "two")
+    with pytest.raises(UsageError, match="not of this recording"):
+        analyze(other, output_dir=out)
+    assert (out / "report.json").read_bytes() == before
+    analyze(other, output_dir=out, force=True)
+    assert (out / "report.json").read_bytes() != before
+
+
+def test_the_same_recording_may_be_analysed_into_the_same_folder_again(
+    tmp_path: Path, record: Record
+) -> None:
+    folder = record(tmp_path / "run")
+    analyze(folder, output_dir=tmp_path / "out")
+    assert analyze(folder, output_dir=tmp_path / "out").unwritten is None
+
+
+def test_a_full_disk_keeps_the_verdict_and_says_what_is_missing(
+    tmp_path: Path, record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = record(tmp_path / "run")
+    replace = os.replace
+
+    def full(source: str, target: Path) -> None:
+        if Path(target).name == "timeline.csv":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    report = analyze(folder)
+    assert report.headline
+    assert report.files == ("report.json", "summary.csv")
+    assert report.unwritten is not None
+    assert "timeline.csv, timeline.png could not be written (No space left on device)" in report.unwritten
+    assert not [name for name in os.listdir(folder) if name.endswith(".part")]
+
+
+def test_a_recording_cut_short_is_judged_with_that_doubt(tmp_path: Path, record: Record) -> None:
+    folder = record(tmp_path / "run")
+    stream = folder / "pm-gpu0.arrow"
+    os.truncate(stream, stream.stat().st_size - 200)
+    report = analyze(folder)
+    assert report.gpus[0].watched_s > 90
+    assert any("pm-gpu0.arrow" in doubt for doubt in report.doubts)
+
+
+def test_a_whole_recording_has_no_such_doubt(tmp_path: Path, record: Record) -> None:
+    assert analyze(record(tmp_path / "run")).doubts == ()
+
+
+def test_a_missing_folder_is_no_recording(tmp_path: Path) -> None:
+    with pytest.raises(NoRecording, match="nowhere"):
+        analyze(tmp_path / "nowhere")
+
+
+def test_a_folder_with_a_broken_manifest_is_refused_and_not_written_to(
+    tmp_path: Path, record: Record
+) -> None:
+    folder = record(tmp_path / "run")
+    (folder / "manifest.json").write_text("{")
+    before = sorted(os.listdir(folder))
+    with pytest.raises(BrokenRecording):
+        analyze(folder)
+    assert sorted(os.listdir(folder)) == before
+
+
+@pytest.mark.parametrize("junk", [b"{", b"[]", b'{"created_ns": "x"}', b"\xff\xfe", b"[" * 100_000])
+def test_a_strange_report_in_the_output_folder_is_not_taken_for_ours(
+    tmp_path: Path, record: Record, junk: bytes
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "report.json").write_bytes(junk)
+    with pytest.raises(UsageError, match="already holds report"):
+        analyze(record(tmp_path / "run"), output_dir=out)
