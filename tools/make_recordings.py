@@ -265,7 +265,7 @@ def _trimmed(result: Result, case: Case, *, raw: Path, small: Path, work: Path) 
 
 def trim_command(raw: Path, small: Path) -> list[str]:
     """The only place here that knows the arguments of `perfzero trim`."""
-    return [*checkout.PERFZERO, "trim", str(raw), "-o", str(small)]
+    return [*checkout.PERFZERO, "trim", str(raw), "-o", str(small), "--max-size", "390KB", "--redact"]
 
 
 # --- results ---------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def hold(gpu: int, seconds: float) -> int:
     try:
         [chosen] = select([str(gpu)])
         sampler = PmSampler(CuptiDevice(chosen.uuid))
-        sampler.open()
+        sampler.open(period_ns=1_000_000, drain_s=0.5)
     except PerfzeroError as error:
         print(f"cannot hold the counters: {error}", file=sys.stderr)
         return error.exit_code

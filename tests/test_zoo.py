@@ -1,0 +1,210 @@
+"""The zoo and the tool that records it, as far as they run without a GPU."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import struct
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ZOO = ROOT / "zoo"
+NO_WORKLOAD = {"cases.py", "loop.py", "busy_holder.py"}
+PROGRAMS = sorted(path.name for path in ZOO.glob("*.py") if path.name not in NO_WORKLOAD)
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Iterator:
+    """Import a module of zoo/ or tools/ as the script finds it, and forget it afterwards."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    monkeypatch.syspath_prepend(str(ZOO))
+    yield importlib.import_module
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def cases(load) -> ModuleType:
+    return load("cases")
+
+
+# --- programs --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("program", [*PROGRAMS, "busy_holder.py"])
+def test_a_program_reads_its_options_without_pytorch(load, program: str) -> None:
+    options = load(program.removesuffix(".py")).parser().parse_args(["--seconds", "3"])
+
+    assert options.seconds == 3
+    assert "torch" not in sys.modules
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_refuses_an_option_it_does_not_have(load, program: str, capsys) -> None:
+    with pytest.raises(SystemExit) as ended:
+        load(program.removesuffix(".py")).parser().parse_args(["--no-such-option"])
+
+    assert ended.value.code == 2
+    assert "--no-such-option" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_is_described_in_the_readme(program: str) -> None:
+    assert f"`{program}" in (ZOO / "README.md").read_text()
+
+
+def test_the_loop_prints_what_it_did_and_logs_each_step(load, tmp_path: Path, capsys) -> None:
+    loop = load("loop")
+    args = argparse.Namespace(seconds=0.05, device="cpu", log=str(tmp_path / "steps"))
+    loop.run(lambda: time.sleep(0.005), args=args, counts={"bytes": 7})
+
+    line = json.loads(capsys.readouterr().out)
+    rows = list(struct.iter_unpack("<qd", (tmp_path / "steps").read_bytes()))
+    assert line["steps"] == len(rows) > 1
+    assert line["step_ms_median"] >= 5
+    assert line["seconds"] == pytest.approx(sum(ms for _, ms in rows) / 1e3, abs=1e-3)
+    assert line["per_step"] == {"bytes": 7}
+
+
+# --- the table -------------------------------------------------------------------------------
+
+
+def test_every_program_is_a_case(cases: ModuleType) -> None:
+    assert {case.program for case in cases.CASES} == set(PROGRAMS)
+
+
+def test_the_command_of_every_case_is_one_that_its_program_understands(load, cases: ModuleType) -> None:
+    for case in cases.CASES:
+        program = load(case.program.removesuffix(".py"))
+        _, path, *arguments = case.command()
+
+        assert Path(path).is_file()
+        assert program.parser().parse_args(arguments).seconds == case.seconds
+
+
+def test_all_cases_together_fit_into_one_call(cases: ModuleType) -> None:
+    """Each needs its loop and some 12 s for start and analysis; a call on a lent GPU ends after 600 s."""
+    assert sum(case.seconds + 12 for case in cases.CASES) < 480
+
+
+def test_cases_are_chosen_by_name_in_the_order_of_the_table(cases: ModuleType) -> None:
+    chosen = cases.choose(["tiny_kernels", "fp32_gemm"])
+
+    assert [case.name for case in chosen] == ["fp32_gemm", "tiny_kernels"]
+    assert cases.choose(None) == cases.CASES
+
+
+def test_a_case_that_does_not_exist_is_refused_with_those_that_do(cases: ModuleType) -> None:
+    with pytest.raises(ValueError, match=r"no such case: fp8_gemm\. There are: .*fp32_gemm"):
+        cases.choose(["fp32_gemm", "fp8_gemm"])
+
+
+# --- recording the cases ---------------------------------------------------------------------
+
+
+def report(rule: str | None, findings: list[str]) -> dict:
+    verdict = None if rule is None else {"rule": rule, "confidence": 0.9}
+    gpu = {"verdict": verdict, "no_verdict": None if rule else "too short", "tier": "pm", "headline": "h"}
+    gpu["findings"] = [{"rule": name} for name in findings]
+    return {"gpus": [gpu], "cost": {"slowdown": 0.0002, "cpu_share": 0.01}}
+
+
+def test_the_verdict_of_a_case_is_read_from_its_report(load, tmp_path: Path) -> None:
+    tool = load("make_recordings")
+    (tmp_path / "report.json").write_text(json.dumps(report("well_used", ["well_used", "power_capped"])))
+    verdict = tool.read_verdict(tmp_path / "report.json")
+
+    assert (verdict.rule, verdict.confidence, verdict.slowdown) == ("well_used", 0.9, 0.0002)
+    [case] = tool.choose(["bf16_gemm_capped"])
+    assert tool.disagreements(case, verdict) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "findings", "problem"),
+    [
+        ("memory_bound", ["memory_bound"], "memory_bound, not well_used"),
+        (None, [], "no verdict (too short), not well_used"),
+        ("well_used", ["well_used"], "power_capped is not among the findings"),
+    ],
+)
+def test_another_verdict_than_the_expected_one_is_a_problem(
+    load, tmp_path: Path, rule: str | None, findings: list[str], problem: str
+) -> None:
+    tool = load("make_recordings")
+    (tmp_path / "report.json").write_text(json.dumps(report(rule, findings)))
+    [case] = tool.choose(["bf16_gemm_capped"])
+
+    assert tool.disagreements(case, tool.read_verdict(tmp_path / "report.json")) == [problem]
+
+
+@pytest.mark.parametrize("text", [None, "", "{}", '{"gpus": []}', '{"gpus": [{"verdict": 3}]}'])
+def test_a_report_that_cannot_be_read_is_no_verdict(load, tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "report.json"
+    if text is not None:
+        path.write_text(text)
+    verdict = load("make_recordings").read_verdict(path)
+
+    assert verdict.rule is None
+    assert "no readable report.json" in verdict.reason
+
+
+def test_the_line_of_a_program_is_found_among_what_perfzero_says(load) -> None:
+    last_json = load("make_recordings").last_json
+
+    assert last_json('a\n{"steps": 3}\n  The GPU waits.\n{no json "steps"\n') == {"steps": 3}
+    assert last_json("Traceback (most recent call last):\n") == {}
+
+
+def test_cases_that_fail_do_not_stop_the_others_and_are_shown(load, tmp_path: Path, monkeypatch) -> None:
+    """With a perfzero that ends at once, every case fails, is told so, and what there is gets packed."""
+    tool = load("make_recordings")
+    monkeypatch.setattr(tool.checkout, "PERFZERO", ("python3", "-c", "print('no GPU'); raise SystemExit(3)"))
+
+    code = tool.main(["--out", str(tmp_path), "--only", "fp32_gemm,gpm_only", "--work", str(tmp_path / "w")])
+
+    assert code == 1
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert [result["case"] for result in results] == ["fp32_gemm", "gpm_only"]
+    assert all("exit code 3" in result["problems"] for result in results)
+    assert (tmp_path / "results.txt").read_text().count("FAIL") == 2
+    with tarfile.open(tmp_path / "logs.tar.gz") as archive:
+        assert {"logs/fp32_gemm.log", "logs/gpm_only.log"} <= set(archive.getnames())
+
+
+def test_a_recording_without_time_left_is_not_begun(load, tmp_path: Path) -> None:
+    code = load("make_recordings").main(["--out", str(tmp_path), "--only", "fp32_gemm", "--budget", "1"])
+
+    assert code == 1
+    assert "not run: out of time" in (tmp_path / "results.txt").read_text()
+
+
+# --- running a command -----------------------------------------------------------------------
+
+
+def test_a_command_is_logged_and_its_exit_code_kept(load, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    ended = load("checkout").run(["python3", "-c", "print('x'); raise SystemExit(7)"], log=log, timeout_s=20)
+
+    assert (ended.code, ended.output, log.read_text()) == (7, "x\n", "x\n")
+
+
+def test_a_command_past_its_limit_is_ended_with_its_children(load, tmp_path: Path) -> None:
+    child = "import subprocess; subprocess.run(['sleep', '60'])"
+    began = time.monotonic()
+    ended = load("checkout").run(["python3", "-c", child], log=tmp_path / "log", timeout_s=0.5)
+
+    assert ended.code is None
+    assert time.monotonic() - began < 15
+
+
+def test_a_command_that_does_not_exist_counts_as_127(load, tmp_path: Path) -> None:
+    assert load("checkout").run(["no-such-program"], log=tmp_path / "log", timeout_s=5).code == 127
