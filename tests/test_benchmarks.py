@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import math
+import random
 import sys
+import time
 from pathlib import Path
 from types import ModuleType
 
@@ -131,12 +134,22 @@ def test_the_policy_pays_for_its_duty_and_its_openings(estimate: ModuleType) -> 
         name: estimate.bootstrap(np.array([value, value]), rng=np.random.default_rng(0))
         for name, value in (("sampling", 0.004), ("open", 0.002), ("cycle", 0.009))
     }
-    once = estimate.policy_cost(exactly, duty=0.1, spacing_s=None, run_s=300)
-    often = estimate.policy_cost(exactly, duty=1 / 60, spacing_s=60, run_s=300)
+    found = estimate.policy_cost(exactly, sampling_share=0.1, open_share=0.6, sessions=3, run_s=300)
 
-    assert once.value == pytest.approx(0.1 * 0.004 + 0.9 * 0.002 + 0.009 / 300)
-    assert often.value == pytest.approx(0.004 / 60 + 0.009 / 60)
-    assert once.low == pytest.approx(once.high)
+    assert found.value == pytest.approx(0.1 * 0.004 + 0.5 * 0.002 + 3 * 0.009 / 300)
+    assert found.low == pytest.approx(found.high)
+
+
+def test_the_plan_of_the_default_policy_is_the_products_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most 10 % sampled, in few sessions, where nothing holds it back; rare, short ones at the cap."""
+    session = load(monkeypatch, "overhead/session.py")
+    free, capped = session.plan_of(capped=False, run_s=300), session.plan_of(capped=True, run_s=300)
+
+    assert 0.03 < free.sampling_share <= 0.1
+    assert free.open_share > 0.9
+    assert free.sessions <= 4
+    assert capped.open_share < 0.05
+    assert 4 <= capped.sessions <= 9
 
 
 def test_a_log_cut_in_the_middle_of_a_row_is_read_to_its_last_whole_one(
@@ -145,6 +158,59 @@ def test_a_log_cut_in_the_middle_of_a_row_is_read_to_its_last_whole_one(
     (tmp_path / "steps").write_bytes(steps_of(np.ones(3)).tobytes()[:-5])
 
     assert estimate.read_steps(tmp_path / "steps")["ms"].tolist() == [1.0, 1.0]
+
+
+class Recorder:
+    """Stands in for a session: notes what it is told, and refuses what makes no sense."""
+
+    def __init__(self) -> None:
+        self.state, self.told = "none", []
+
+    def _tell(self, verb: str, *, before: str, after: str) -> None:
+        assert self.state == before, f"{verb} while {self.state}"
+        self.state = after
+        self.told.append(verb)
+
+    def open(self) -> None:
+        self._tell("open", before="none", after="open")
+
+    def start(self) -> None:
+        self._tell("start", before="open", after="sampling")
+
+    def stop(self) -> None:
+        self._tell("stop", before="sampling", after="open")
+
+    def close(self) -> None:
+        self._tell("close", before="open", after="none")
+
+
+class NoCap:
+    def look(self) -> None: ...
+
+
+def test_treatments_alternate_forwards_and_backwards_and_end_bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = load(monkeypatch, "overhead/run.py")
+    monkeypatch.setattr(run, "GUARD_S", 0.0)
+    session = Recorder()
+    plan = run.Plan(groups=6, block_s=0.002)
+    far = time.monotonic() + 100
+    blocks = list(run.alternate(session, NoCap(), plan=plan, rng=random.Random(3), until=far))
+    orders = [[b.treatment for b in blocks if b.group == group] for group in range(6)]
+
+    assert session.state == "none"
+    assert session.told.count("open") == session.told.count("close") > 1
+    assert all(sorted(order) == ["bare", "open", "sampling"] for order in orders)
+    assert all(orders[i] == orders[i + 1][::-1] for i in (0, 2, 4))
+    assert all(a.end_ns <= b.start_ns for a, b in itertools.pairwise(blocks))
+
+
+def test_no_block_is_begun_without_time_for_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = load(monkeypatch, "overhead/run.py")
+    session = Recorder()
+    soon = time.monotonic() + 1
+    blocks = run.alternate(session, NoCap(), plan=run.Plan(), rng=random.Random(3), until=soon)
+
+    assert (list(blocks), session.told) == ([], [])
 
 
 # --- accuracy --------------------------------------------------------------------------------

@@ -16,6 +16,9 @@ from dataclasses import dataclass
 GAP_S = 0.3
 """Silence before and after a burst: hundreds of samples, so that no operation falls outside."""
 
+LEAD_IN_S = 5.0
+"""Work before the first burst: a recorder opens its session once it sees the GPU work, and settles."""
+
 GIB, MIB = 1 << 30, 1 << 20
 
 
@@ -102,6 +105,10 @@ def main() -> None:
     for burst in planned:  # loads kernels, chooses algorithms
         burst.operation()
     wait()
+    lead_in = time.monotonic() + LEAD_IN_S * args.scale
+    while time.monotonic() < lead_in:
+        planned[0].operation()
+        wait()
     with open(args.log, "w") as log:
         for _ in range(args.repeats):
             for burst in planned:

@@ -141,11 +141,17 @@ def evaluate(recording: Path, *, log: Path, out: Path) -> int:
 
 
 def compare(bursts: Sequence[Mapping], *, samples: Samples, gpu: Gpu, payload: int) -> list[Row]:  # type: ignore[type-arg]
-    """One row per case and quantity, in the order in which they first occur."""
+    """
+    One row per case and quantity, in the order in which they first occur.
+
+    Bursts from before the first sample are left out; every later one must be there.
+    """
     ratios: dict[tuple[str, str], list[float]] = {}
     amounts: dict[tuple[str, str], float] = {}
     half_ns = round(known.GAP_S * 0.5e9)
     for burst in bursts:
+        if not len(samples) or burst["start_ns"] < samples.start_ns.min():
+            continue
         inside = samples.between(burst["start_ns"] - half_ns, burst["end_ns"] + half_ns)
         for quantity, amount in burst["amounts"].items():
             key = (burst["case"], quantity)

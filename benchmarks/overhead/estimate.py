@@ -16,11 +16,10 @@ Opening and closing stalls the program for an instant. Its cost is the program t
 over all steps that overlap the cycle, of step time minus the mean step time in the quiet stretches between
 cycles. An interval comes from a bootstrap over cycles.
 
-The default policy's cost follows from these (all are ratios; b is in seconds):
+The default policy's cost in a run follows from these, a and c being the slow-downs of "sampling" and
+"open" (ratios) and b the time lost per cycle:
 
-    session stays open    duty x a + (1 - duty) x c + b / run length
-    session is opened     duty x a + b / spacing
-    for each window
+    share sampled x a + share open but not sampled x c + sessions x b / length of the run
 """
 
 from __future__ import annotations
@@ -119,22 +118,21 @@ def bootstrap(values: Array, *, rng: np.random.Generator) -> Estimate:
 
 
 def policy_cost(
-    figures: Mapping[str, Estimate], *, duty: float, spacing_s: float | None, run_s: float
+    figures: Mapping[str, Estimate], *, sampling_share: float, open_share: float, sessions: int, run_s: float
 ) -> Estimate:
     """
-    The cost of the default policy as a ratio.
+    The cost of a policy in a run of *run_s* seconds, as a ratio.
 
-    *figures*: "sampling" and "open" (ratios) and "cycle" (seconds). *spacing_s*: from one session to the
-    next, or None where one session stays open for a whole run of *run_s* seconds. Without an estimate for
-    "open" an open session is taken to cost as much as one that samples.
+    *figures*: "sampling" and "open" (ratios) and "cycle" (seconds).
     """
-    a, b = figures["sampling"], figures["cycle"]
-    if spacing_s is None:
-        c = figures.get("open", a)
-        value = duty * a.value + (1 - duty) * c.value + b.value / run_s
-        replicates = duty * a.replicates + (1 - duty) * c.replicates + b.replicates / run_s
-    else:
-        value = duty * a.value + b.value / spacing_s
-        replicates = duty * a.replicates + b.replicates / spacing_s
+    idle_share = max(0.0, open_share - sampling_share)
+    parts = (
+        (sampling_share, figures["sampling"]),
+        (idle_share, figures["open"]),
+        (sessions / run_s, figures["cycle"]),
+    )
+    value = sum(weight * figure.value for weight, figure in parts)
+    replicates = sum(weight * figure.replicates for weight, figure in parts)
+    assert isinstance(replicates, np.ndarray)
     low, high = np.quantile(replicates, (0.025, 0.975))
-    return Estimate(value, float(low), float(high), min(a.n, b.n), replicates)
+    return Estimate(value, float(low), float(high), min(figure.n for _, figure in parts), replicates)

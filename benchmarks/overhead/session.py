@@ -1,95 +1,113 @@
-"""The seams to the product: a PM sampling session as the recorder has it, and the numbers of its policy."""
+"""The seams to the product: a PM sampling session as the recorder has it, and what its policy would do."""
 
 from __future__ import annotations
 
-import threading
+import queue
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from perfzero.values import Gpu
+from perfzero.record.policy import DEFAULTS, Policy, Settings, Situation
+from perfzero.record.sampler_client import SamplerClient
+from perfzero.sources._nvml import select
+from perfzero.sources.nvml import Board
+from perfzero.values import Gpu, Samples
 
 PERIOD_NS = 1_000_000
-READ_EVERY_S = 0.1
+ANSWER_S = 20.0
+"""How long a command may take (opening: half a second on an H200)."""
+
+SETTLED_AFTER_S = 10.0
+"""When the imagined program of `plan_of` is through with its warm-up."""
 
 
 class Session:
     """
     The sampler of one GPU in its own process, as `perfzero record` uses it.
 
-    `open`, `start`, `stop` and `close` return when they are done. While it samples, a thread here
-    reads the samples and drops them; `samples` counts them, so that silence is noticed.
+    Every method returns when the sampler has done it, and raises RuntimeError when it has not.
+    `samples` counts what arrived, so that a session that delivers nothing is noticed.
     """
 
     def __init__(self, gpu: Gpu) -> None:
-        self._client = connect(gpu)
-        self._reading: threading.Event | None = None
-        self._thread: threading.Thread | None = None
+        self._events: queue.Queue[Mapping[str, Any]] = queue.Queue()
         self.samples = 0
-        self.broken: str | None = None
+        self._client = SamplerClient(gpu, on_samples=self._count, on_event=self._hear)
 
     def open(self) -> None:
-        self._client.open()
+        self._client.open(period_ns=PERIOD_NS, drain_s=DEFAULTS.drain_s)
+        self._await("opened")
 
     def start(self) -> None:
-        self._client.start(period_ns=PERIOD_NS, kind="continuous")
-        self._reading = threading.Event()
-        self._thread = threading.Thread(target=self._read, args=(self._reading,), daemon=True)
-        self._thread.start()
+        self._client.start(kind="continuous")
+        self._await("started")
 
     def stop(self) -> None:
-        if self._reading and self._thread:
-            self._reading.set()
-            self._thread.join(10)
-            self._reading = self._thread = None
         self._client.stop()
+        self._await("window")
 
     def close(self) -> None:
         self._client.close()
+        self._await("closed")
 
     def quit(self) -> None:
         self._client.quit()
 
-    def _read(self, done: threading.Event) -> None:
-        try:
-            while not done.wait(READ_EVERY_S):
-                self.samples += sum(len(batch) for batch in self._client.read())
-        except Exception as error:  # noqa: BLE001 - told to whoever asks, in `broken`
-            self.broken = f"{type(error).__name__}: {error}"
+    def _count(self, gpu: int, kind: str, samples: Samples) -> None:  # noqa: ARG002 (the client's contract)
+        self.samples += len(samples)
 
+    def _hear(self, gpu: int, event: Mapping[str, Any]) -> None:  # noqa: ARG002 (the client's contract)
+        self._events.put(event)
 
-def connect(gpu: Gpu) -> Any:
-    """
-    A client of a fresh sampler process. THE ADAPTER: adjust it here when the client changes.
-
-    What is expected of it: open(), start(period_ns=, kind=), stop(), close(), quit(), and read(),
-    which returns a list of the `Samples` that have arrived since the last call.
-    """
-    from perfzero.record.sampler_client import SamplerClient
-
-    return SamplerClient(gpu)
+    def _await(self, wanted: str) -> None:
+        deadline = time.monotonic() + ANSWER_S
+        while True:
+            try:
+                event = self._events.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise RuntimeError(f"the sampler did not answer with {wanted!r}") from None
+            if event.get("event") in ("error", "gone"):
+                raise RuntimeError(f"the sampler failed, not {wanted!r}: {dict(event)}")
+            if event.get("event") == wanted:
+                return
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """The default policy: share of time sampled, and seconds from one session to the next (None: one)."""
+class PolicyPlan:
+    """What the default policy does in a run: shares of the time, and how often it opens a session."""
 
-    duty: float
-    spacing_s: float | None
+    sampling_share: float
+    open_share: float
+    sessions: int
 
 
-def policies() -> dict[str, Policy]:
-    """The default policy for a board that is not power-capped and for one that is. ADAPTER, as above."""
-    # perfzero.record.policy: windows of 1 s every 10 s in one session; at the cap a session of 1 s each 60 s.
-    return {"uncapped": Policy(1 / 10, None), "capped": Policy(1 / 60, 60.0)}
+def plan_of(*, capped: bool, run_s: float, tick_s: float = 0.05) -> PolicyPlan:
+    """The product's own policy, asked every *tick_s* about an imagined steady program."""
+    policy = Policy(Settings())
+    session, until, sampled, held, sessions = "none", 0.0, 0.0, 0.0, 0
+    for tick in range(round(run_s / tick_s)):
+        now = tick * tick_s
+        situation = Situation(
+            now_s=now, working=True, settled=now >= SETTLED_AFTER_S, capped=capped,
+            session=session, sampling=now < until,  # type: ignore[arg-type]
+        )  # fmt: skip
+        action = policy.decide(situation)
+        if action.verb == "open":
+            session, sessions = ("zoom" if action.zoom else "window"), sessions + 1
+        elif action.verb == "close":
+            session = "none"
+        elif action.verb == "start":
+            until = now + (run_s if action.duration_s is None else action.duration_s)
+            sampled += min(until, run_s) - now
+        held += tick_s if session != "none" else 0.0
+    return PolicyPlan(sampled / run_s, held / run_s, sessions)
 
 
 class CapWatch:
     """Whether the board is at its power cap: the share of readings with that event reason."""
 
     def __init__(self, gpu: Gpu) -> None:
-        from perfzero.sources.nvml import Board
-
         self._board = Board(gpu)
         self._board.open()
         self._seen: list[float] = []
@@ -99,9 +117,8 @@ class CapWatch:
         self._seen += self._board.read().column("capped_power").tolist()
 
     def share(self) -> float:
-        """The share of readings at the cap since the last call of this; NaN without a reading."""
+        """The share of readings at the cap; NaN without a reading."""
         seen = [value for value in self._seen if value == value]
-        self._seen = []
         return sum(seen) / len(seen) if seen else float("nan")
 
     def close(self) -> None:
@@ -110,13 +127,11 @@ class CapWatch:
 
 def find_gpu(index: int) -> Gpu:
     """The GPU with this NVML index."""
-    from perfzero.sources.nvml import select
-
     [gpu] = select([str(index)])
     return gpu
 
 
-def timed(call: Any) -> tuple[int, int]:
+def timed(call: Callable[[], object]) -> tuple[int, int]:
     """Unix time in ns before and after *call*."""
     start = time.time_ns()
     call()
