@@ -194,7 +194,8 @@ class _Reader:
         columns: dict[str, FloatArray] = {}
         infinite = 0
         for name in names:
-            values = np.concatenate([b[name] for b in batches]).astype(np.float64)
+            with np.errstate(invalid="ignore"):  # a damaged float may be a signalling NaN
+                values = np.concatenate([b[name] for b in batches]).astype(np.float64)
             wild = np.isinf(values)
             infinite += int(wild.sum())
             values[wild] = np.nan

@@ -6,10 +6,10 @@ What is taken away, in this order, and said in the manifest under "trimmed":
 1. what lies outside the wanted time;
 2. the last bits of the values: 12 bits of mantissa stay, a relative error of at most 1.2e-4,
    far below that of any counter, and counts below 8,192 stay exact;
-3. whole windows of PM sampling, evenly over the recording, with at least one of each kind
-   (so that start, steady state and zoom bursts all survive), zoom bursts first. Long windows are split into
-   pieces of a thousand samples first; a window is shortened only if it is the last of its kind.
-   Samples are never merged: what is kept was measured so.
+3. zoom bursts down to a tenth, then whole windows of PM sampling, evenly over the recording,
+   at least one of each kind (so that start, steady state and bursts all survive). Long windows
+   are split into pieces of a thousand samples first; a window is shortened only if it is the
+   last of its kind. Samples are never merged: what is kept was measured so.
 
 GPM, board and host tables are kept whole.
 """

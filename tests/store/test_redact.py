@@ -1,0 +1,184 @@
+"""No secret reaches a file, and what is no secret stays readable."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfzero.store.redact import (
+    REMOVED,
+    anonymous_text,
+    anonymous_uuid,
+    redact_command,
+    redact_environment,
+    redact_text,
+)
+
+ALPHANUMERIC = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+secrets = st.text(ALPHANUMERIC, min_size=20, max_size=60)
+secret_names = st.sampled_from(
+    ["token", "hf-token", "hf_token", "password", "db.password", "PASSWORD", "api-key", "api_key", "apiKey",
+     "wandb.api_key", "WANDB_API_KEY", "secret", "client-secret", "aws_secret_access_key", "auth-token",
+     "passphrase"]
+)  # fmt: skip
+well_known = st.one_of(
+    st.text(ALPHANUMERIC, min_size=20, max_size=48).map(lambda s: "sk-" + s),
+    st.text(ALPHANUMERIC, min_size=20, max_size=40).map(lambda s: "hf_" + s),
+    st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", min_size=16, max_size=16).map(lambda s: "AKIA" + s),
+    st.text(ALPHANUMERIC, min_size=36, max_size=36).map(lambda s: "ghp_" + s),
+    st.text(ALPHANUMERIC, min_size=20, max_size=20).map(lambda s: "glpat-" + s),
+)
+anything = st.lists(st.text(max_size=30), max_size=8)
+
+
+@given(before=anything, name=secret_names, secret=secrets, after=anything)
+def test_the_value_of_a_secret_option_is_removed_in_either_form(
+    before: list[str], name: str, secret: str, after: list[str]
+) -> None:
+    together = redact_command([*before, f"--{name}={secret}", *after])
+    apart = redact_command([*before, "--", f"--{name}", secret, *after])
+    override = redact_command([*before, f"{name}={secret}", *after])
+
+    assert f"--{name}={REMOVED}" in together
+    assert (f"--{name}", REMOVED) in pairwise(apart)
+    assert f"{name}={REMOVED}" in override
+
+
+@given(
+    secret=well_known,
+    before=st.text(" :=,;/'\"(", max_size=5),
+    after=st.sampled_from(["", " ", "'", "\n", ","]),
+)
+def test_a_key_of_a_well_known_form_is_removed_wherever_it_stands(
+    secret: str, before: str, after: str
+) -> None:
+    assert secret not in redact_text(f"text{before} {secret}{after}")
+    assert secret not in " ".join(redact_command(["python", f"train.py{before} {secret}{after}"]))
+    assert secret not in str(redact_environment({"NCCL_NOTE": f"{before}{secret}{after}"}))
+
+
+@given(user=st.text(ALPHANUMERIC, min_size=1), secret=st.text(ALPHANUMERIC + "@:%!", min_size=6))
+def test_the_login_in_a_url_is_removed(user: str, secret: str) -> None:
+    assert f"s3://{REMOVED}@host/bucket" == redact_text(f"s3://{user}:{secret}@host/bucket")
+
+
+@given(command=anything)
+def test_redacting_twice_is_redacting_once_and_keeps_the_number_of_arguments(command: list[str]) -> None:
+    once = redact_command(command)
+
+    assert len(command) == len(once)
+    assert once == redact_command(once)
+
+
+@pytest.mark.parametrize(
+    ("shell", "kept"),
+    [
+        ("export HF_TOKEN=abc; python t.py", f"export HF_TOKEN={REMOVED}; python t.py"),
+        ('WANDB_API_KEY="a b c" python t.py', f"WANDB_API_KEY={REMOVED} python t.py"),
+        ("python t.py --password 'open sesame' --lr 1", f"python t.py --password {REMOVED} --lr 1"),
+        ("curl -H 'Authorization: Bearer abcdefghij'", f"curl -H 'Authorization: {REMOVED}'"),
+        ("got https://h/x?sig=abc&page=2", f"got https://h/x?sig={REMOVED}&page=2"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY----- x", f"{REMOVED} x"),
+    ],
+)
+def test_a_secret_inside_a_shell_line_is_removed_and_the_rest_stays(shell: str, kept: str) -> None:
+    assert ("bash", "-c", kept) == redact_command(["bash", "-c", shell])
+
+
+def test_a_random_string_is_a_secret_after_a_key_and_none_after_a_commit() -> None:
+    digest = "da39a3ee5e6b4b0d3255bfef95601890afd80709"
+
+    assert ("--key", REMOVED, "--commit", digest) == redact_command(["--key", digest, "--commit", digest])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["python", "-u", "train.py", "--tokenizer", "gpt2", "--max-tokens", "128", "--num-tokens=5"],
+        [
+            "torchrun",
+            "--nproc-per-node",
+            "8",
+            "train.py",
+            "--key",
+            "value",
+            "--author=me",
+            "--token-dim",
+            "64",
+        ],
+        ["python", "-m", "pkg.main", "model.hidden=4096", "data.path=/data/imagenet", "optim.lr=1e-4"],
+        ["python", "-c", "import torch; x = torch.ones(1); print(x, 'keys: 1')"],
+        ["bash", "-c", "cd /srv && python train.py --passes 3 --sort-key name"],
+        ["python", "train.py", "--data", "s3://bucket/path", "--mirror", "https://pypi.org/simple?page=2"],
+        [],
+    ],
+    ids=" ".join,
+)
+def test_a_command_without_secrets_stays_as_it_is(command: list[str]) -> None:
+    assert tuple(command) == redact_command(command)
+
+
+def test_a_flag_after_a_secret_flag_is_no_secret() -> None:
+    assert redact_command(["--token", "--verbose", "x"]) == ("--token", "--verbose", "x")
+
+
+def test_only_variables_that_matter_are_kept() -> None:
+    kept = redact_environment(
+        {
+            "CUDA_VISIBLE_DEVICES": "GPU-3f2a51c0-1111-2222-3333-444455556666",
+            "NCCL_DEBUG": "INFO",
+            "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+            "PYTHONPATH": "/srv/project/src/with/a/long/path1",
+            "OMP_NUM_THREADS": "4",
+            "LOCAL_RANK": "0",
+            "HOME": "/root",
+            "HF_TOKEN": "hf_x",
+            "AWS_SECRET_ACCESS_KEY": "x",
+            "SSH_AUTH_SOCK": "/x",
+        }
+    )
+
+    assert kept == {
+        "CUDA_VISIBLE_DEVICES": "GPU-3f2a51c0-1111-2222-3333-444455556666",
+        "NCCL_DEBUG": "INFO",
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+        "PYTHONPATH": "/srv/project/src/with/a/long/path1",
+        "OMP_NUM_THREADS": "4",
+        "LOCAL_RANK": "0",
+    }
+
+
+@given(secret=st.from_regex(r"[A-Za-z]{8}[0-9]{8}[A-Za-z0-9]{20}", fullmatch=True))
+def test_a_random_value_is_removed_even_from_a_variable_that_matters(secret: str) -> None:
+    assert redact_environment({"NCCL_X": secret, "TORCH_API_KEY": "short"}) == {
+        "NCCL_X": REMOVED,
+        "TORCH_API_KEY": REMOVED,
+    }
+
+
+def test_an_anonymous_text_has_no_path_and_no_host() -> None:
+    text = "node17.cluster: /home/ada/src/train.py --out=~/runs/x failed, see ./log/a.txt (node17)"
+
+    assert f"{REMOVED}: train.py --out=x failed, see a.txt ({REMOVED})" == anonymous_text(
+        text, names=["node17.cluster", "node17"]
+    )
+
+
+def test_what_is_no_path_survives_anonymity() -> None:
+    text = "1.2 GB/s at 3/4 load, https://example.org/docs, dtype float16, n/a"
+    assert text == anonymous_text(text)
+
+
+def test_an_anonymous_uuid_is_stable_different_and_of_the_same_kind() -> None:
+    real = "GPU-3f2a51c0-1111-2222-3333-444455556666"
+    fake = anonymous_uuid(real)
+
+    assert fake == anonymous_uuid(real)
+    assert fake != anonymous_uuid(real[:-1] + "7")
+    assert re.fullmatch(r"GPU(-[0-9a-f]+){5}", fake)
+    assert anonymous_uuid("MIG-1").startswith("MIG-")
+    assert not set(real[4:].split("-")) & set(fake[4:].split("-"))
