@@ -230,8 +230,10 @@ def test_a_stream_that_was_renamed_is_not_taken_for_another(folder: Path) -> Non
 
 
 def test_damaged_lines_are_skipped_and_counted(folder: Path) -> None:
-    window = '{"event":"window","gpu":0,"kind":"regular","start_ns":5,"end_ns":%s,'
+    window = (
+        '{"event":"window","gpu":0,"kind":"regular","start_ns":5,"end_ns":%s,'
         '"period_ns":%s,"samples":1,"lost":0}'
+    )
     lines = [
         "not json", "[]", "{}", '{"event":"note"}', '{"event":"note","time_ns":"now","kind":"a","text":"b"}',
         window % (4, 1), window % (9, 0), "[" * 10_000, '{"event":1}',
