@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
@@ -376,7 +376,7 @@ class PmObject:
         self._library.call("cuptiPmSamplingGetCounterDataSize", byref(p))
         self._image = _bytes(p.counterDataSize)
         self._reset_image()
-        return int(p.counterDataSize)
+        return len(self._image)
 
     def _reset_image(self) -> None:
         assert self._image is not None
@@ -397,30 +397,26 @@ class PmObject:
 
     def decode(
         self, host: Host, metrics: Sequence[str]
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], bool]]:
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], bool, bool]:
         """
-        Yield what the hardware has recorded since the last call, one image at a time.
+        What the hardware has recorded since the last call, as far as the image holds it.
 
-        Each part is (start_ns, end_ns, values, overflow): int64 of shape (n,), float64 of shape
-        (n, len(metrics)), and whether the hardware buffer overflowed. Raises `CuptiError`
-        with `OUT_OF_MEMORY` when the buffer has overflowed for good.
+        Returns (start_ns, end_ns, values, overflow, full): int64 of shape (n,), float64 of shape
+        (n, len(metrics)), whether the hardware buffer overflowed, and whether the image was too
+        small. In that case the records that follow are lost: a decode into a fresh image after
+        a full one completes no sample (seen with 13.0), so callers make the image large enough.
+        Raises `CuptiError` with `OUT_OF_MEMORY` when the buffer has overflowed for good.
         """
         assert self._image is not None
         address, size = ctypes.addressof(self._image), len(self._image)
-        while True:
-            p = _PmDecode(pPmSamplingObject=self.handle, pCounterDataImage=address, counterDataImageSize=size)
-            self._library.call("cuptiPmSamplingDecodeData", byref(p))
-            info = _PmDataInfo(pCounterDataImage=address, counterDataImageSize=size)
-            self._library.call("cuptiPmSamplingGetCounterDataInfo", byref(info))
-            count = int(info.numCompletedSamples)
-            if count:
-                yield (*self._evaluate(host, metrics, count), bool(p.overflow))
-                self._reset_image()
-            elif p.overflow:
-                nothing = np.empty(0, np.int64)
-                yield nothing, nothing, np.empty((0, len(metrics))), True
-            if p.decodeStopReason != STOP_IMAGE_FULL or not count:
-                return
+        p = _PmDecode(pPmSamplingObject=self.handle, pCounterDataImage=address, counterDataImageSize=size)
+        self._library.call("cuptiPmSamplingDecodeData", byref(p))
+        info = _PmDataInfo(pCounterDataImage=address, counterDataImageSize=size)
+        self._library.call("cuptiPmSamplingGetCounterDataInfo", byref(info))
+        start, end, values = self._evaluate(host, metrics, int(info.numCompletedSamples))
+        if info.numPopulatedSamples:
+            self._reset_image()
+        return start, end, values, bool(p.overflow), p.decodeStopReason == STOP_IMAGE_FULL
 
     def _evaluate(
         self, host: Host, metrics: Sequence[str], count: int

@@ -18,7 +18,7 @@ import glob
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -35,23 +35,33 @@ from perfzero.values import Samples
 OLDEST_VERSION = 24
 """cuptiGetVersion of CUDA 12.6, the first with PM sampling."""
 
-IMAGE_SAMPLES = 128
+IMAGE_MARGIN = (1.1, 64)
 """
-Samples per counter-data image. The image costs about 27 KB a sample and must be reset after
-each use, so a large one that is read half empty wastes CPU; decoding simply goes on when it is full.
+The counter-data image holds this factor times the samples of one drain, plus this many. It takes
+30 to 50 KB a sample and is reset after each drain, so a generous one wastes CPU; a full one loses
+what follows it.
 """
 
-RECORD_BYTES = 32 * 1024
-"""Upper bound of what one sample takes in the hardware buffer (10.8 KB at 8 metrics, about 20 KB at 20)."""
+RECORD_BYTES = 72 * 1024
+"""
+Upper bound of what one sample takes in the hardware buffer, and so of our own PCIe traffic per
+sample: 15 KB on an idle H200 at 22 metrics, up to 67 KB while its units are busy.
+"""
 
 BUFFER_BYTES = (64 << 20, 512 << 20)
 """Least and largest hardware buffer asked for. It is pinned host memory."""
 
 MISSING_AFTER = 1.5
-"""A distance between samples of more than this many periods is a hole."""
+"""A distance between the ends of two samples of more than this many periods is a hole."""
+
+START_STOP_NS = 20_000_000
+"""Starting and stopping take a few milliseconds (1.5 and 2.6 on an H200), in which no sample is owed."""
 
 SILENT_S = 1.0
 """Sampling that delivers nothing for this long (and 50 periods) has ended by itself (seen with 13.5)."""
+
+SYS_CLOCK_HZ = 1.2e9
+"""Assumed SYS clock where it triggers the samples. Each sample carries its times, so it need not be exact."""
 
 NO_TIME_TRIGGER = ("TU", "GA100")
 """Chips on which only the SYS clock can trigger samples (cupti_pmsampling.h)."""
@@ -82,7 +92,8 @@ class Decoded:
     start_ns: NDArray[np.int64]
     end_ns: NDArray[np.int64]
     values: NDArray[np.float64]
-    overflow: bool
+    overflow: bool = False  # the hardware buffer was full
+    full: bool = False  # the image was too small: what follows is lost
 
 
 class PmDevice(Protocol):
@@ -106,7 +117,7 @@ class PmDevice(Protocol):
         ...
 
     def configure(self, metrics: Sequence[str], *, period_ns: int, buffer_bytes: int) -> None:
-        """Set what is sampled and how often. Only while stopped."""
+        """Set what is sampled and how often, once per session: a second call changes nothing."""
         ...
 
     def start(self) -> None:
@@ -117,8 +128,8 @@ class PmDevice(Protocol):
         """Stop the hardware."""
         ...
 
-    def decode(self) -> Iterable[Decoded]:
-        """What has been recorded since the last call."""
+    def decode(self, room: int) -> Decoded:
+        """What has been recorded since the last call, with room for *room* samples."""
         ...
 
     def disable(self) -> None:
@@ -228,13 +239,11 @@ def resolve_for_chip(
     *,
     availability: object = None,
     wanted: Sequence[Counter] | None = None,
-    prefer: Mapping[str, str] | None = None,
 ) -> Resolution:
     """
     Choose, in order of priority, one metric per counter such that all fit a single pass.
 
-    *prefer* is a set known from `data/metric_sets.json`; when it still schedules in one pass as
-    a whole it is taken as it is, which saves about a second of trials.
+    Takes about 0.2 s. Without *availability* it answers for the full chip, not for a board.
     """
     counters = pm_counters() if wanted is None else tuple(wanted)
 
@@ -249,13 +258,6 @@ def resolve_for_chip(
                 return "unknown to this library and chip"
             return f"not available on this board ({error})"
         return None if passes == 1 else f"needs {passes} passes with the rest"
-
-    names = {c.name for c in counters}
-    if prefer:
-        known = {name: metric for name, metric in prefer.items() if name in names}
-        if known and fits(tuple(known.values())) is None:
-            left = dict.fromkeys(names - set(known), "not in the checked set")
-            return Resolution(chip, library.version, known, left)
 
     chosen: dict[str, str] = {}
     left_out: dict[str, str] = {}
@@ -283,9 +285,7 @@ def resolve_for_chip(
 class CuptiDevice:
     """A real GPU behind `PmDevice`. *uuid* as NVML gives it."""
 
-    def __init__(
-        self, uuid: str, *, hints: Sequence[str] = (), prefer: Mapping[str, Mapping[str, str]] | None = None
-    ) -> None:
+    def __init__(self, uuid: str, *, hints: Sequence[str] = ()) -> None:
         cuda = load_cuda()
         index = cuda.index_of(uuid)
         if index is None:
@@ -294,7 +294,6 @@ class CuptiDevice:
             )
         self._index = index
         self._library = load_library(hints)
-        self._prefer = prefer or {}
         self.library_version = self._library.version
         self.library_path = self._library.path
         self._library.initialize()
@@ -305,7 +304,7 @@ class CuptiDevice:
         self._pm: PmObject | None = None
         self._host: Host | None = None
         self._metrics: tuple[str, ...] = ()
-        self._sys_hz = 1.2e9  # a start; each sample carries its own times, so it need not be exact
+        self._room = 0
 
     def enable(self) -> None:
         """Take the counters of the device."""
@@ -313,30 +312,22 @@ class CuptiDevice:
 
     def resolve(self, wanted: Sequence[Counter]) -> Resolution:
         """Choose the metrics for *wanted* that fit one pass on this very board."""
-        return resolve_for_chip(
-            self._library,
-            self.chip,
-            availability=self._availability,
-            wanted=wanted,
-            prefer=self._prefer.get(self.chip),
-        )
+        return resolve_for_chip(self._library, self.chip, availability=self._availability, wanted=wanted)
 
     def configure(self, metrics: Sequence[str], *, period_ns: int, buffer_bytes: int) -> None:
-        """Set what is sampled and how often. Only while stopped."""
+        """Set what is sampled and how often, once per session: a second call changes nothing."""
         assert self._pm is not None
-        if tuple(metrics) != self._metrics or self._host is None:
-            if self._host is not None:
-                self._host.close()
-            self._host = Host(self._library, self.chip, availability=self._availability)
-            self._host.add(metrics)
-            self._metrics = tuple(metrics)
-            self._config = self._host.config_image()
-            self._pm.allocate(self._metrics, samples=IMAGE_SAMPLES)
+        self._metrics = tuple(metrics)
+        self._room = 0
+        self._host = Host(self._library, self.chip, availability=self._availability)
+        self._host.add(metrics)
+        # The library may keep pointers into the configuration: it lives as long as the session.
+        self._config = self._host.config_image()
         by_time = not self.chip.startswith(NO_TIME_TRIGGER)
         self._pm.configure(
             self._config,
             buffer_bytes=buffer_bytes,
-            interval=period_ns if by_time else max(1, round(period_ns * 1e-9 * self._sys_hz)),
+            interval=period_ns if by_time else max(1, round(period_ns * 1e-9 * SYS_CLOCK_HZ)),
             trigger=_libcupti.TRIGGER_TIME if by_time else _libcupti.TRIGGER_SYSCLK,
         )
 
@@ -350,12 +341,14 @@ class CuptiDevice:
         assert self._pm is not None
         self._pm.stop()
 
-    def decode(self) -> Iterable[Decoded]:
-        """What has been recorded since the last call."""
+    def decode(self, room: int) -> Decoded:
+        """What has been recorded since the last call, with room for *room* samples."""
         assert self._pm is not None
         assert self._host is not None
-        for start, end, values, overflow in self._pm.decode(self._host, self._metrics):
-            yield Decoded(start, end, values, overflow)
+        if room > self._room:
+            self._pm.allocate(self._metrics, samples=room)
+            self._room = room
+        return Decoded(*self._pm.decode(self._host, self._metrics))
 
     def disable(self) -> None:
         """Give the counters back; a new session needs a new `enable` and `configure`."""
@@ -390,20 +383,21 @@ class PmSampler:
 
     Not a `Source` by itself: windows have to be started and stopped. `read` returns what came
     since the last call, with canonical columns; `losses` what went missing in the current window.
+    Period and counters belong to the session: to change them, close and open again.
     """
 
-    def __init__(
-        self, device: PmDevice, *, wanted: Sequence[Counter] | None = None, record_bytes: float = 0.0
-    ) -> None:
+    def __init__(self, device: PmDevice, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
         self._device = device
-        self._wanted = tuple(pm_counters() if wanted is None else wanted)
-        self.record_bytes = record_bytes
+        self._clock_ns = clock_ns
+        self._resolutions: dict[tuple[str, ...], Resolution] = {}
         self.resolution: Resolution | None = None
+        self.period_ns = 0
         self._open = False
         self._running = False
-        self._period_ns = 0
+        self._room = 0
         self._window_start_ns = 0
         self._last_end_ns = 0
+        self._drained_ns = 0
         self._count = 0
         self.losses: list[Loss] = []
 
@@ -417,61 +411,74 @@ class PmSampler:
         """Whether this process holds the counters."""
         return self._open
 
-    def open(self) -> Resolution:
-        """Take the counters. Raises `DeviceBusy`, `NotPermitted` or another `SourceError`."""
+    def open(
+        self, *, period_ns: int, drain_s: float, counters: Sequence[Counter] | None = None
+    ) -> Resolution:
+        """
+        Take the counters, to be sampled every *period_ns* and read at least every *drain_s* seconds.
+
+        Raises `DeviceBusy`, `NotPermitted` or another `SourceError`.
+        """
+        wanted = pm_counters() if counters is None else tuple(counters)
         try:
             self._device.enable()
         except CuptiError as error:
             raise explain(error) from None
         self._open = True
         try:
-            if self.resolution is None:
-                self.resolution = self._device.resolve(self._wanted)
-            if not self.resolution.metrics:
+            key = tuple(c.name for c in wanted)
+            if key not in self._resolutions:
+                self._resolutions[key] = self._device.resolve(wanted)
+            resolution = self._resolutions[key]
+            if not resolution.metrics:
                 raise SourceError("No hardware counter of this GPU can be sampled with this libcupti.")
+            bytes_between_drains = drain_s * 1e9 / period_ns * RECORD_BYTES
+            self._device.configure(
+                tuple(resolution.metrics.values()),
+                period_ns=period_ns,
+                buffer_bytes=int(min(max(2 * bytes_between_drains, BUFFER_BYTES[0]), BUFFER_BYTES[1])),
+            )
         except CuptiError as error:
             self.close()
             raise explain(error) from None
         except SourceError:
             self.close()
             raise
-        return self.resolution
+        self.resolution = resolution
+        self.period_ns = period_ns
+        self._room = int(IMAGE_MARGIN[0] * drain_s * 1e9 / period_ns) + IMAGE_MARGIN[1]
+        return resolution
 
-    def start(self, *, period_ns: int, expect_s: float) -> None:
-        """Begin a window sampled every *period_ns*, read at least every *expect_s* seconds (or after it)."""
-        assert self.resolution is not None
-        room = 2.5 * expect_s * 1e9 / period_ns * RECORD_BYTES
-        buffer = int(min(max(room, BUFFER_BYTES[0]), BUFFER_BYTES[1]))
+    def start(self) -> None:
+        """Begin a window."""
         try:
-            self._device.configure(
-                tuple(self.resolution.metrics.values()), period_ns=period_ns, buffer_bytes=buffer
-            )
             self._device.start()
         except CuptiError as error:
             raise explain(error) from None
         self._running = True
-        self._period_ns = period_ns
-        self._window_start_ns = self._last_end_ns = time.time_ns()
+        self._window_start_ns = self._last_end_ns = self._drained_ns = self._clock_ns()
         self._count = 0
         self.losses = []
 
     def read(self) -> Samples:
         """The samples since the last call. Raises `SourceError` when the session is broken: close it then."""
-        parts: list[Samples] = []
+        now = self._clock_ns()
+        backlog = (now - self._drained_ns) / self.period_ns
+        room = max(self._room, int(IMAGE_MARGIN[0] * backlog) + IMAGE_MARGIN[1])
         try:
-            for decoded in self._device.decode():
-                if decoded.overflow:
-                    self._lose(self._last_end_ns, time.time_ns(), "the hardware buffer overflowed")
-                parts.append(self._tidy(decoded))
+            decoded = self._device.decode(room)
         except CuptiError as error:
             self._running = False
             if error.code == _libcupti.OUT_OF_MEMORY:
-                self._lose(self._last_end_ns, time.time_ns(), "the hardware buffer overflowed")
+                self._lose(self._last_end_ns, now, "the hardware buffer overflowed")
             raise explain(error) from None
-        samples = Samples.concat(parts)
-        silent = time.time_ns() - self._last_end_ns
-        if self._running and silent > max(SILENT_S * 1e9, 50 * self._period_ns):
-            self._lose(self._last_end_ns, self._last_end_ns + silent, "sampling ended by itself")
+        self._drained_ns = now
+        if decoded.overflow:
+            self._lose(self._last_end_ns, now, "the hardware buffer overflowed")
+        samples = self._tidy(decoded)
+        silent = now - self._last_end_ns
+        if self._running and silent > max(SILENT_S * 1e9, 50 * self.period_ns):
+            self._lose(self._last_end_ns, now, "sampling ended by itself")
             raise SourceError("PM sampling stopped delivering samples, with no error from the driver.")
         return samples
 
@@ -479,17 +486,15 @@ class PmSampler:
         """End the window and return its last samples."""
         if not self._running:
             return Samples.empty()
-        stopped_ns = time.time_ns()
+        stopped_ns = self._clock_ns()
+        self._running = False
         try:
             self._device.stop()
         except CuptiError as error:
-            self._running = False
             raise explain(error) from None
-        self._running = False
         samples = self.read()
-        tail = stopped_ns - self._last_end_ns
         # Starting and stopping take a few milliseconds, in which no sample is owed.
-        if tail > max(4 * self._period_ns, 20_000_000):
+        if stopped_ns - self._last_end_ns > max(4 * self.period_ns, START_STOP_NS):
             self._lose(self._last_end_ns, stopped_ns, "sampling ended before it was stopped")
         return samples
 
@@ -502,7 +507,7 @@ class PmSampler:
             self._device.disable()
 
     def _lose(self, start_ns: int, end_ns: int, reason: str) -> None:
-        samples = round((end_ns - start_ns) / self._period_ns) if self._period_ns else 0
+        samples = round((end_ns - start_ns) / self.period_ns)
         if samples > 0:
             self.losses.append(Loss(start_ns, end_ns, samples, reason))
 
@@ -516,16 +521,15 @@ class PmSampler:
         assert self.resolution is not None
         start, end = decoded.start_ns, decoded.end_ns
         length = end - start
-        slack = 3 * self._period_ns if self._period_ns else 0
-        good = (length > 0) & (start >= self._window_start_ns - slack)
         # Overflows and SYSCLK triggers stretch samples; a hundred periods is no sample any more.
-        good &= length < max(100 * self._period_ns, 1)
-        previous = np.concatenate(([self._last_end_ns], end[:-1])) if len(end) else end
-        good &= end > previous - self._period_ns
+        good = (length > 0) & (length < 100 * self.period_ns)
+        good &= start > self._window_start_ns - max(3 * self.period_ns, START_STOP_NS)
+        after = np.concatenate(([self._last_end_ns if self._count else 0], end[:-1]))[: len(start)]
+        good &= start >= after - self.period_ns // 2
         start, end, values = start[good], end[good], decoded.values[good]
         if len(start):
             before = np.concatenate(([self._last_end_ns if self._count else start[0]], end[:-1]))
-            for i in np.flatnonzero(start - before > MISSING_AFTER * self._period_ns):
+            for i in np.flatnonzero(start - before > (MISSING_AFTER - 1) * self.period_ns):
                 self._lose(int(before[i]), int(start[i]), "samples are missing")
             self._last_end_ns = int(end[-1])
             self._count += len(start)
@@ -533,9 +537,12 @@ class PmSampler:
             name: values[:, i] * metric_scale(metric)
             for i, (name, metric) in enumerate(self.resolution.metrics.items())
         }
-        if self.record_bytes and "pcie_tx_bytes" in columns:
-            # The record stream goes to host memory and shows in our own numbers.
-            columns["pcie_tx_bytes"] = np.maximum(columns["pcie_tx_bytes"] - self.record_bytes, 0.0)
+        sent = columns.get("pcie_tx_bytes")
+        if sent is not None and len(sent):
+            # The record stream goes to host memory and shows in our own numbers. Every sample
+            # carries it, so what (nearly) every sample carries is ours, up to what it can be.
+            own = min(float(np.percentile(sent, 5)), float(RECORD_BYTES))
+            columns["pcie_tx_bytes"] = np.maximum(sent - own, 0.0)
         return Samples(start, end, columns)
 
 

@@ -1,0 +1,1 @@
+"""Watching: windows, processes, cost. Everything measured goes into a Recording."""

@@ -1,0 +1,172 @@
+"""
+When to sample: the policy, as a state machine without clock or device.
+
+What measuring says (docs/measurements.md): an open session costs a program at the power cap
+0.4 to 0.6 % for as long as it is open, and others nothing that can be seen; opening and
+closing costs any program about 10 ms; starting and stopping costs nothing. So the session stays
+open while the board is not power-capped, and is opened rarely where it is. A window costs us
+about 80 µs of CPU per sample, so windows become rarer as a run goes on and repeats itself.
+
+    waiting ──GPU works──► warming ──settled──► dense, zoom, dense ──► steady
+              windows:      0.5 s / 3 s         10 s without a gap      0.5 s / 10 s, rarer later
+    where capped:           one, 1 s            one, 1 s, and a zoom    1 s / 60 s, session closed between
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from perfzero.values import WindowKind
+
+Verb = Literal["nothing", "open", "start", "stop", "close"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """
+    What the user asked for, or the defaults. Seconds, and nanoseconds for periods.
+
+    `window_s`/`every_s` given make the pattern explicit; `continuous` beats it.
+    """
+
+    period_ns: int = 1_000_000
+    window_s: float | None = None
+    every_s: float | None = None
+    continuous: bool = False
+    zoom_period_ns: int | None = 10_000
+    zoom_s: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """The numbers of the automatic policy, each with its reason beside it."""
+
+    window_s: float = 0.5  # a few steps of most programs; 500 samples decode in 40 ms of CPU
+    every_s: float = 10.0  # 5 % of the time, under the promised 10 %
+    rarer_after: int = 6  # windows at one spacing before it doubles ...
+    rarest_s: float = 60.0  # ... up to this: what has not changed for a minute changes slowly
+    warming_every_s: float = 3.0  # denser while nothing is known yet
+    dense_s: float = 10.0  # so that a verdict comes soon after warm-up
+    zoom_after_s: float = 3.0  # of dense sampling, so that short runs have their zoom too
+    warmup_max_s: float = 30.0  # the fallback of spec S10
+    capped_window_s: float = 1.0
+    capped_every_s: float = 60.0  # 1 s in 60 at 0.5 % and 10 ms per session: about 0.025 %
+    drain_s: float = 0.5
+    retry_busy_s: float = 15.0  # another tool may let go of the counters
+
+
+DEFAULTS = Defaults()
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What the recorder knows at one moment. `now_s` runs from the start of the recording."""
+
+    now_s: float
+    working: bool  # the GPU has something to do, or had
+    settled: bool  # warm-up is over
+    capped: bool  # the board is at its power cap
+    session: Literal["none", "opening", "window", "zoom"]  # the open session, by what it is made for
+    sampling: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What to do now. `kind` and `duration_s` belong to "start"; `zoom` to "open"."""
+
+    verb: Verb
+    kind: WindowKind = "regular"
+    duration_s: float | None = None
+    zoom: bool = False
+
+
+NOTHING = Action("nothing")
+
+
+class Policy:
+    """Asked several times a second, answers with one action. Keeps the plan; touches nothing."""
+
+    def __init__(self, settings: Settings, defaults: Defaults = DEFAULTS) -> None:
+        self._settings = settings
+        self._d = defaults
+        self._worked_at: float | None = None
+        self._steady = False
+        self._next_at = 0.0
+        self._blocked_until = 0.0
+        self._steady_sampled_s = 0.0  # how much of the steady state has been sampled
+        self._regular = 0  # windows since the dense stretch
+        self._zoomed = settings.zoom_period_ns is None or settings.continuous
+
+    def failed(self, now_s: float) -> None:
+        """The counters could not be had, or were lost: try again later."""
+        self._blocked_until = now_s + self._d.retry_busy_s
+
+    def every(self, spacing_s: float) -> None:
+        """From now on one window every *spacing_s* seconds (--profiling-interval, once steps are seen)."""
+        self._settings = replace(self._settings, every_s=spacing_s)
+
+    def decide(self, s: Situation) -> Action:
+        """The next action."""
+        if s.sampling or s.session == "opening":  # windows end by themselves
+            return NOTHING
+        if not s.working or s.now_s < self._blocked_until:
+            return NOTHING
+        if self._worked_at is None:
+            self._worked_at = self._next_at = s.now_s
+        if not self._steady and (s.settled or s.now_s - self._worked_at >= self._d.warmup_max_s):
+            self._steady = True
+            self._next_at = s.now_s
+        if s.session == "zoom":
+            if self._zoomed:
+                return Action("close")
+            self._zoomed = True
+            return Action("start", "zoom", self._settings.zoom_s)
+        if self._zoom_is_due(s):
+            return Action("close") if s.session == "window" else Action("open", zoom=True)
+        if s.now_s < self._next_at:
+            # At the power cap an open session costs: keep none through a long pause.
+            pause = self._next_at - s.now_s
+            costly = s.capped and s.session == "window" and pause > self._d.capped_window_s
+            return Action("close") if costly else NOTHING
+        if s.session == "none":
+            return Action("open")
+        return self._begin(s)
+
+    def _zoom_is_due(self, s: Situation) -> bool:
+        seen = self._steady_sampled_s
+        enough = 0.0 if s.capped or self._explicit else self._d.zoom_after_s
+        return not self._zoomed and self._steady and seen > 0 and seen >= enough
+
+    @property
+    def _explicit(self) -> bool:
+        return self._settings.window_s is not None or self._settings.every_s is not None
+
+    def _begin(self, s: Situation) -> Action:
+        """The window that is due, and when the next one will be."""
+        settings, d = self._settings, self._d
+        dense_left = d.dense_s - self._steady_sampled_s
+        kind: WindowKind = "regular"
+        length: float | None = d.window_s
+        if settings.continuous:
+            kind, length, pause = "continuous", None, 0.0
+        elif self._explicit:
+            kind = "explicit"
+            length = d.window_s if settings.window_s is None else settings.window_s
+            pause = d.every_s if settings.every_s is None else settings.every_s
+        elif s.capped:
+            length = d.capped_window_s
+            pause = d.capped_every_s if self._steady else d.every_s
+        elif not self._steady:
+            pause = d.warming_every_s
+        elif dense_left > 0:
+            kind = "dense"
+            length = dense_left if self._zoomed else min(dense_left, d.zoom_after_s)
+            pause = length if dense_left > length else length + d.every_s
+        else:
+            self._regular += 1
+            pause = min(d.every_s * 2 ** (self._regular // d.rarer_after), d.rarest_s)
+        if self._steady:
+            self._steady_sampled_s += length or 0.0
+        self._next_at = max(s.now_s, self._next_at) + pause if self._explicit else s.now_s + pause
+        return Action("start", kind, length)

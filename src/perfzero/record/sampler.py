@@ -1,0 +1,242 @@
+"""
+The sampler: a process of its own that holds the hardware counters of one GPU.
+
+It is told what to do by JSON lines on standard input and answers on standard output with JSON
+lines, those of event "samples" followed by one array in NumPy's .npy format (never pickled).
+It is apart from the recorder because leaving PM sampling finalises CUPTI in its process, because
+decoding costs CPU, because it alone may need privileges, and because a crash in here must reach
+nobody. The end of its input ends it, so it cannot outlive a recorder that was killed, not even
+when it runs as root and the recorder does not.
+
+    {"do": "open", "period_ns": 1000000, "drain_s": 0.5, "counters": ["gr_active", ...] or null}
+    {"do": "start", "kind": "regular", "duration_s": 0.5 or null}
+    {"do": "stop"}   {"do": "close"}
+
+    {"event": "ready", "chip": ..., "library_version": ..., ...}        once, or "error" and the end
+    {"event": "opened", "metrics": {...}, "left_out": {...}}  {"event": "started", ...}
+    {"event": "samples", "kind": ...} + array    {"event": "gap", ...}   {"event": "window", ...}
+    {"event": "closed"}    {"event": "error", "type": "DeviceBusy", "text": ...}
+    {"event": "bye", "cpu_s": ...}
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import IO, Any
+
+import numpy as np
+
+from perfzero.counters import BY_NAME
+from perfzero.errors import PerfzeroError, SourceError
+from perfzero.sources.cupti import CuptiDevice, PmSampler
+from perfzero.values import Samples
+
+MESSAGE_LIMIT = 1 << 20
+"""A longer command line than this many bytes is no command."""
+
+
+def pack(samples: Samples) -> np.ndarray[Any, Any]:
+    """*samples* as one structured array: two int64 time stamps, then a float32 per column."""
+    fields = [("start_ns", np.int64), ("end_ns", np.int64), *((n, np.float32) for n in samples.columns)]
+    table = np.empty(len(samples), dtype=fields)
+    table["start_ns"], table["end_ns"] = samples.start_ns, samples.end_ns
+    for name, values in samples.columns.items():
+        table[name] = values
+    return table
+
+
+def unpack(table: np.ndarray[Any, Any]) -> Samples:
+    """The reverse of `pack`; raises ValueError for a table without time stamps."""
+    names = table.dtype.names or ()
+    if names[:2] != ("start_ns", "end_ns"):
+        raise ValueError("a table of samples begins with its time stamps")
+    columns = {n: table[n].astype(np.float64) for n in names[2:]}
+    return Samples(table["start_ns"].astype(np.int64), table["end_ns"].astype(np.int64), columns)
+
+
+def say(out: IO[bytes], event: str, **fields: Any) -> None:
+    """Write one event."""
+    out.write(json.dumps({"event": event, **fields}).encode() + b"\n")
+    out.flush()
+
+
+class Sampler:
+    """Obeys commands, drains the counters in time, and says what happens."""
+
+    def __init__(self, pm: PmSampler, gpu: int, out: IO[bytes]) -> None:
+        self._pm = pm
+        self._gpu = gpu
+        self._out = out
+        self._kind = ""
+        self._drain_s = 0.5
+        self._begun_ns = 0
+        self._count = 0
+        self._drain_at = float("inf")
+        self._stop_at = float("inf")
+
+    def say(self, event: str, **fields: Any) -> None:
+        """One event to the recorder."""
+        say(self._out, event, **fields)
+
+    def fail(self, error: PerfzeroError) -> None:
+        """Report *error* and give the device back."""
+        self._end_window()
+        self._pm.close()
+        self.say("error", type=type(error).__name__, text=str(error))
+
+    def obey(self, command: Mapping[str, Any]) -> None:
+        """Carry out one command."""
+        verb = command.get("do")
+        try:
+            if verb == "open":
+                self._open(command)
+            elif verb == "start" and self._pm.is_open and not self._pm.running:
+                self._start(str(command["kind"]), command.get("duration_s"))
+            elif verb == "stop":
+                self._stop()
+            elif verb == "close":
+                self._stop()
+                self._pm.close()
+                self.say("closed")
+        except SourceError as error:
+            self.fail(error)
+
+    def wait_s(self) -> float | None:
+        """Seconds until something is due, None when nothing is."""
+        due = min(self._drain_at, self._stop_at)
+        return None if due == float("inf") else max(0.0, due - time.monotonic())
+
+    def tick(self) -> None:
+        """Do what is due."""
+        now = time.monotonic()
+        try:
+            if now >= self._stop_at:
+                self._stop()
+            elif now >= self._drain_at:
+                self._drain_at = now + self._drain_s
+                self._emit(self._pm.read())
+        except SourceError as error:
+            self.fail(error)
+
+    def close(self) -> None:
+        """Give everything back, quietly."""
+        self._pm.close()
+
+    def _open(self, command: Mapping[str, Any]) -> None:
+        names = command.get("counters")
+        counters = None if names is None else [BY_NAME[n] for n in names if n in BY_NAME]
+        self._drain_s = float(command["drain_s"])
+        resolution = self._pm.open(
+            period_ns=int(command["period_ns"]), drain_s=self._drain_s, counters=counters
+        )
+        self.say("opened", metrics=dict(resolution.metrics), left_out=dict(resolution.left_out))
+
+    def _start(self, kind: str, duration_s: float | None) -> None:
+        self._kind, self._count = kind, 0
+        self._pm.start()
+        self._begun_ns = time.time_ns()
+        now = time.monotonic()
+        self._stop_at = float("inf") if duration_s is None else now + float(duration_s)
+        self._drain_at = now + self._drain_s
+        self.say("started", kind=kind, start_ns=self._begun_ns)
+
+    def _stop(self) -> None:
+        if self._pm.running:
+            samples = self._pm.stop()
+            self._emit(samples)
+            self._end_window()
+
+    def _emit(self, samples: Samples) -> None:
+        if len(samples):
+            self._count += len(samples)
+            self.say("samples", kind=self._kind)
+            np.lib.format.write_array(self._out, pack(samples), allow_pickle=False)
+            self._out.flush()
+
+    def _end_window(self) -> None:
+        if not self._kind:
+            return
+        losses = self._pm.losses
+        for loss in losses:
+            self.say(
+                "gap", start_ns=loss.start_ns, end_ns=loss.end_ns, reason=loss.reason, samples=loss.samples
+            )
+        self.say(
+            "window",
+            gpu=self._gpu,
+            kind=self._kind,
+            start_ns=self._begun_ns,
+            end_ns=time.time_ns(),
+            period_ns=self._pm.period_ns,
+            samples=self._count,
+            lost=sum(loss.samples for loss in losses),
+            cpu_s=time.process_time(),
+        )
+        self._kind = ""
+        self._stop_at = self._drain_at = float("inf")
+
+
+def serve(sampler: Sampler, commands: int) -> None:
+    """Obey *commands* (a file descriptor) until it ends."""
+    pending = b""
+    while True:
+        ready, _, _ = select.select([commands], [], [], sampler.wait_s())
+        if ready:
+            data = os.read(commands, 65536)
+            if not data or len(pending) > MESSAGE_LIMIT:
+                return
+            *lines, pending = (pending + data).split(b"\n")
+            for line in lines:
+                sampler.obey(json.loads(line))
+        sampler.tick()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the sampler of one GPU."""
+    parser = argparse.ArgumentParser(prog="perfzero-sampler", description="Not for people; see the module.")
+    parser.add_argument("--gpu", type=int, required=True)
+    parser.add_argument("--uuid", required=True)
+    parser.add_argument("--hint", action="append", default=[])
+    options = parser.parse_args(argv)
+    # Ctrl-C is for the observed program and the recorder; the end of our input ends us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    # libcupti may print; what it prints must not land among the events.
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    try:
+        device = CuptiDevice(options.uuid, hints=options.hint)
+    except PerfzeroError as error:
+        say(out, "error", type=type(error).__name__, text=str(error))
+        return error.exit_code
+    sampler = Sampler(PmSampler(device), options.gpu, out)
+    sampler.say(
+        "ready",
+        chip=device.chip,
+        library_version=device.library_version,
+        library_path=device.library_path,
+        sm_count=device.sm_count,
+        l2_bytes=device.l2_bytes,
+    )
+    try:
+        serve(sampler, 0)
+    except BrokenPipeError:
+        pass  # the recorder is gone: only the device is left to be given back
+    finally:
+        sampler.close()
+    try:
+        sampler.say("bye", cpu_s=time.process_time())
+    except BrokenPipeError:
+        os._exit(0)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,434 @@
+"""
+A recording session: the observed program, the GPUs it uses, and the recording that comes of it.
+
+    Recorder(target, ...)  .start()   find the GPUs, create the recording, start the program
+                           .watch()   until the program ends, the time is over, or someone says stop
+                           .end()     give everything back, state the cost, close the recording
+                           .wait()    stay in place until the launched program has ended
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import psutil
+
+from perfzero.errors import NoGpu, SourceError, UsageError
+from perfzero.record.cost import slowdown
+from perfzero.record.launch import PASSED_ON, Child, Invoker, invoking_user
+from perfzero.record.policy import Settings
+from perfzero.record.watch import GpuWatch, SourceChoice
+from perfzero.sources import nvml
+from perfzero.sources.host import Host
+from perfzero.store.writer import RecordingWriter
+from perfzero.values import Cost, Gpu, Note, Process, Samples, Window
+
+TICK_S = 0.2
+HOST_EVERY_S = 1.0
+FIND_GPU_EVERY_S = 0.5
+FIND_GPU_FOR_S = 10.0
+"""How long to look for the program among the GPUs' processes before all visible GPUs are taken."""
+
+Ending = Literal["program", "duration", "signal", "sure", "gpu"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What to watch: a command to launch, a process to attach to, or GPUs, whoever uses them."""
+
+    command: tuple[str, ...] = ()
+    pid: int | None = None
+    gpus: tuple[str, ...] = ()
+
+
+class Watched(Protocol):
+    """The observed program, launched or not."""
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id, None when only GPUs are watched."""
+        ...
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        ...
+
+    @property
+    def returncode(self) -> int | None:
+        """How it ended, where that is known."""
+        ...
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Sleep; returns the number of a signal that came meanwhile."""
+        ...
+
+    def restore_signals(self) -> None:
+        """Give this process its signal mask back."""
+        ...
+
+
+class Bystander:
+    """A process we did not start, or none: signals to us mean us."""
+
+    def __init__(self, pid: int | None) -> None:
+        self._process = None if pid is None else _existing(pid)
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
+
+    @property
+    def pid(self) -> int | None:
+        """The process id that was attached to."""
+        return None if self._process is None else int(self._process.pid)
+
+    @property
+    def running(self) -> bool:
+        """Whether it is still there; always, when only GPUs are watched."""
+        if self._process is None:
+            return True
+        return bool(self._process.is_running()) and self._process.status() != psutil.STATUS_ZOMBIE
+
+    @property
+    def returncode(self) -> int | None:
+        """Unknown: it is not our child."""
+        return None
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Sleep; returns the number of a signal that came meanwhile."""
+        info = signal.sigtimedwait(PASSED_ON, timeout_s)
+        return None if info is None else info.si_signo
+
+    def restore_signals(self) -> None:
+        """Give this process its signal mask back."""
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+
+
+def _existing(pid: int) -> psutil.Process:
+    try:
+        return psutil.Process(pid)
+    except psutil.NoSuchProcess:
+        raise UsageError(f"There is no process {pid} to attach to.") from None
+
+
+class Recorder:
+    """
+    Records one program or a set of GPUs into *output*.
+
+    *say* is told in short sentences what is happening. *judge* is asked, every few seconds and
+    with the recording's folder, whether enough has been seen.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        output: Path,
+        settings: Settings,
+        source: SourceChoice = "auto",
+        duration_s: float | None = None,
+        every_steps: int | None = None,
+        force: bool = False,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.path = output
+        self._target = target
+        self._settings = settings
+        self._source = source
+        self._duration_s = duration_s
+        self._every_steps = every_steps
+        self._force = force
+        self._say = say
+        self._watches: list[GpuWatch] = []
+        self._candidates: list[GpuWatch] = []
+        self._watched: Watched
+        self._writer: RecordingWriter
+        self._host: Host | None = None
+        self._begun = time.monotonic()
+        self._ended_early = ""
+
+    @property
+    def watched(self) -> Watched:
+        """The observed program."""
+        return self._watched
+
+    @property
+    def owns_program(self) -> bool:
+        """Whether the program was started by us, and its exit code is ours."""
+        return bool(self._target.command)
+
+    @property
+    def watches(self) -> Sequence[GpuWatch]:
+        """The GPUs that turned out to be the program's."""
+        return self._watches
+
+    def start(self) -> None:
+        """
+        Find the GPUs, create the recording, start the program.
+
+        Raises `NoGpu`, `UsageError` (the folder is taken, the process does not exist) or `CannotStart`,
+        each before the program runs.
+        """
+        target = self._target
+        gpus = nvml.select(target.gpus) if target.gpus else nvml.discover()
+        if not gpus:
+            raise NoGpu("The driver lists no GPU.\nWhat can be read on this machine: perfzero doctor")
+        if target.pid is not None:
+            _existing(target.pid)
+        self._writer = RecordingWriter(
+            self.path,
+            gpus=gpus,
+            process=Process(command=target.command, pid=target.pid),
+            settings=self._describe(),
+            tiers={},
+            tier_reasons={},
+            force=self._force,
+        )
+        user: Invoker | None = None
+        try:
+            if target.command:
+                user = invoking_user()
+                self._watched = Child(target.command, user=user)
+            else:
+                self._watched = Bystander(target.pid)
+        except BaseException:
+            self._writer.close(complete=False)
+            raise
+        self._begun = time.monotonic()
+        if user is not None:
+            self._say(f"the program runs as {user.name}, not as root")
+        self._writer.update(
+            process=Process(
+                pid=self._watched.pid, command=target.command, threads_env=_environment(self._watched.pid)
+            )
+        )
+        try:
+            self._open(gpus)
+        except SourceError as error:
+            # The program is running and must not suffer: go on with what there is.
+            self._ended_early = str(error).splitlines()[0]
+            self._note("source", str(error))
+            self._say(str(error))
+
+    def watch(self) -> Ending:
+        """Record until there is a reason to end, and say which. Raises `SourceError` for `--source pm`."""
+        next_host = next_find = 0.0
+        steps_known = False
+        while True:
+            now = time.monotonic() - self._begun
+            if not self._watched.running:
+                return "program"
+            if self._duration_s is not None and now >= self._duration_s:
+                return "duration"
+            if self._ended_early and not self._candidates and not self._watches:
+                return "gpu"
+            if self._host is not None and now >= next_host:
+                next_host = now + HOST_EVERY_S
+                self._read_host()
+            if self._candidates and now >= next_find:
+                next_find = now + FIND_GPU_EVERY_S
+                self._find_gpus(now)
+            for watch in (*self._watches, *self._candidates):
+                watch.tick(now)
+                if watch.fatal is not None:
+                    raise watch.fatal
+            if self._every_steps and not steps_known and now > 20:
+                steps_known = self._space_by_steps()
+            number = self._watched.wait(TICK_S)
+            if number is not None and not self._target.command and number != signal.SIGCHLD:
+                return "signal"
+
+    def end(self) -> Path:
+        """Give every device back, state the cost, close the recording; returns its folder."""
+        ended_ns = time.time_ns()
+        watches = [*self._watches, *self._candidates]
+        for watch in watches:
+            watch.close()
+        if self._host is not None:
+            self._read_host()
+            self._host.close()
+        chosen = self._watches or self._candidates
+        self._writer.update(
+            gpus=tuple(w.gpu for w in chosen),
+            tiers={w.gpu.index: w.tier for w in chosen},
+            tier_reasons={w.gpu.index: w.tier_reason or self._why(w) for w in chosen},
+            other_pids={w.gpu.index: self._others(w) for w in chosen},
+            process=Process(
+                pid=self._watched.pid,
+                command=self._target.command,
+                exit_code=self._watched.returncode,
+                threads_env=_environment(self._watched.pid),
+            ),
+            cost=self._cost(chosen),
+            ended_ns=ended_ns,
+        )
+        self._writer.close()
+        if self._writer.failed:
+            self._say(f"not everything could be written: {self._writer.failed}")
+        return self.path
+
+    def wait(self) -> int | None:
+        """Stay until the launched program has ended; returns its exit code, None where unknown."""
+        while self._target.command and self._watched.running:
+            self._watched.wait(3600.0)
+        self._watched.restore_signals()
+        return self._watched.returncode
+
+    # --- parts ---
+
+    def _open(self, gpus: Sequence[Gpu]) -> None:
+        self._host = Host(self._watched.pid)
+        self._host.open()
+        hints = library_hints(self._target.command, self._watched.pid)
+        trouble: SourceError | None = None
+        for gpu in gpus:
+            watch = GpuWatch(
+                gpu,
+                writer=self._writer,
+                settings=self._settings,
+                source=self._source,
+                hints=hints,
+                sudo=os.geteuid() != 0,
+                say=self._say,
+            )
+            try:
+                watch.open()
+            except SourceError as error:
+                trouble = error
+                continue
+            self._candidates.append(watch)
+        if not self._candidates and trouble is not None:
+            raise trouble
+        if self._target.gpus or len(self._candidates) == 1:
+            self._take(self._candidates)
+
+    def _take(self, watches: Sequence[GpuWatch]) -> None:
+        """These are the GPUs to watch closely."""
+        for watch in list(watches):
+            self._candidates.remove(watch)
+            self._watches.append(watch)
+            watch.start_sampler()
+
+    def _find_gpus(self, now_s: float) -> None:
+        """Take the GPUs on which the program holds a context; all, when process ids are hidden."""
+        tree = self._host.pids() if self._host is not None else frozenset()
+        if self._watched.pid is None:
+            self._take(self._candidates)
+            return
+        for watch in list(self._candidates):
+            pids = nvml.processes(watch.gpu)
+            if pids and tree & set(pids):
+                self._take([watch])
+        working = any(w.working for w in self._candidates)
+        if not self._watches and working and now_s > FIND_GPU_FOR_S:
+            self._say("the driver does not show whose processes use which GPU: watching all of them")
+            self._note("pids", "Process ids are hidden: all visible GPUs are watched.")
+            self._take(self._candidates)
+
+    def _read_host(self) -> None:
+        assert self._host is not None
+        pids = [w.board.pids for w in self._watches if w.board.pids]
+        self._host.gpu_pids = frozenset().union(*pids) & self._host.pids() if pids else frozenset()
+        self._writer.append("host", None, self._host.read())
+
+    def _others(self, watch: GpuWatch) -> tuple[int, ...]:
+        if self._watched.pid is None or self._host is None or not watch.board.pids:
+            return ()
+        return tuple(sorted(watch.board.pids - self._host.pids()))
+
+    def _space_by_steps(self) -> bool:
+        """--profiling-interval: one window every so many steps, once a step has been seen."""
+        from perfzero.series.period import step_period
+        from perfzero.store.reader import open_recording
+
+        assert self._every_steps is not None
+        recording = open_recording(self.path)
+        for watch in self._watches:
+            seen = recording.samples("pm", watch.gpu.index)
+            step_s = step_period(seen)
+            if step_s is None:
+                continue
+            self._say(f"a step takes {step_s * 1e3:.1f} ms: a window every {self._every_steps} steps")
+            for other in self._watches:
+                other.choose_by_steps(self._every_steps * step_s)
+            return True
+        self._say("no step time can be seen yet: windows keep their default spacing")
+        return True
+
+    def _cost(self, watches: Sequence[GpuWatch]) -> Cost:
+        wall = time.monotonic() - self._begun
+        windows: list[Window] = [w for watch in watches for w in watch.windows]
+        averages = watches[0].averages() if watches else Samples.empty()
+        effect = slowdown(averages, watches[0].windows if watches else ())
+        sampled = sum(w.end_ns - w.start_ns for w in windows) / 1e9
+        return Cost(
+            wall_s=wall,
+            recorder_cpu_s=time.process_time(),
+            sampler_cpu_s=sum(w.sampler_cpu_s for w in watches),
+            pm_duty=sampled / wall / max(1, len(watches)) if wall > 0 else 0.0,
+            sessions=sum(w.sessions for w in watches),
+            slowdown=effect.value,
+            slowdown_low=effect.low,
+            slowdown_high=effect.high,
+            slowdown_note=effect.note,
+        )
+
+    def _why(self, watch: GpuWatch) -> str:
+        if self._source in ("gpm", "nvml"):
+            return f"--source {self._source}"
+        if watch.tier == "pm":
+            return "hardware counters"
+        return "no window of hardware sampling came to be: the GPU had nothing to do, or the run was short"
+
+    def _describe(self) -> dict[str, Any]:
+        return {
+            **asdict(self._settings),
+            "source": self._source,
+            "duration_s": self._duration_s,
+            "every_steps": self._every_steps,
+            "perfzero_command": ["perfzero", *sys.argv[1:]],
+        }
+
+    def _note(self, kind: str, text: str) -> None:
+        self._writer.note(Note(time.time_ns(), kind, text))
+
+
+def library_hints(command: Sequence[str], pid: int | None) -> list[str]:
+    """
+    Folders in which the observed program's own libcupti may lie: its Python's site-packages.
+
+    Only asked for where perfzero's own environment and the system have none; see `find_libraries`
+    for what root may load.
+    """
+    hints: list[str] = []
+    interpreter = None
+    if pid is not None:
+        try:
+            interpreter = psutil.Process(pid).environ().get("VIRTUAL_ENV")
+        except psutil.Error:
+            interpreter = None
+    roots = [Path(interpreter)] if interpreter else []
+    if command and "python" in os.path.basename(command[0]):
+        import shutil
+
+        found = shutil.which(command[0])
+        if found:
+            roots.append(Path(found).parent.parent)
+    for root in roots:
+        hints += [str(p) for p in root.glob("lib/python3*/site-packages")]
+    return hints
+
+
+def _environment(pid: int | None) -> dict[str, str]:
+    """The program's environment, as far as we may see it; the writer keeps only what matters, redacted."""
+    if pid is None:
+        return {}
+    try:
+        return dict(psutil.Process(pid).environ())
+    except psutil.Error:
+        return {}
