@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import json
 import math
 import random
 import sys
@@ -14,7 +15,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from perfzero.values import Gpu, Samples
+from perfzero.store.writer import RecordingWriter
+from perfzero.values import Gpu, Process, Samples
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 SECOND = 1_000_000_000
@@ -213,6 +215,14 @@ def test_no_block_is_begun_without_time_for_its_group(monkeypatch: pytest.Monkey
     assert (list(blocks), session.told) == ([], [])
 
 
+def test_cpu_time_is_extrapolated_along_the_share_of_time_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = load(monkeypatch, "overhead/run.py")
+    short, always = {"share": 0.03, "sampled_share": 0.3}, {"share": 0.1, "sampled_share": 1.0}
+
+    assert run.line_through(short, always, at=0.05) == pytest.approx(0.005)
+    assert math.isnan(run.line_through(always, always, at=0.05))
+
+
 # --- accuracy --------------------------------------------------------------------------------
 
 
@@ -308,3 +318,35 @@ def test_the_maximal_payload_is_read_from_device_control(accuracy: ModuleType) -
 def test_a_configuration_without_the_capability_has_no_payload(accuracy: ModuleType, config: bytes) -> None:
     """Cut short for an unprivileged reader, empty, or a chain that runs in circles."""
     assert accuracy.payload_of(config) is None
+
+
+def test_a_recording_is_evaluated_from_its_folder(accuracy: ModuleType, tmp_path: Path, capsys) -> None:
+    """One case is true, one is off by half: both rows are written, and the exit code says that one failed."""
+    with RecordingWriter(
+        tmp_path / "r", gpus=[H200], process=Process(), settings={}, tiers={0: "pm"}, tier_reasons={}
+    ) as writer:
+        writer.append("pm", 0, sampled(launches=20.0, dram_read_bytes=5e6))
+    bursts = [burst_of("launches", launches=20_000), burst_of("copy", dram_read_bytes=1e10)]
+    log = tmp_path / "bursts.jsonl"
+    log.write_text("".join(json.dumps(burst) + "\n" for burst in bursts))
+    code = accuracy.main(
+        ["--from-recording", str(tmp_path / "r"), "--log", str(log), "--out", str(tmp_path / "out")]
+    )
+
+    rows = json.loads((tmp_path / "out" / "accuracy.json").read_text())["rows"]
+    assert code == 1
+    assert [(row["case"], row["ok"]) for row in rows] == [("launches", True), ("copy", False)]
+    assert rows[1]["raw"] == pytest.approx(0.5)
+    assert "FAIL" in capsys.readouterr().out
+
+
+def test_a_burst_from_before_the_first_sample_is_left_out(accuracy: ModuleType) -> None:
+    early = {**burst_of("launches", launches=20_000), "start_ns": -5 * SECOND, "end_ns": -4 * SECOND}
+    rows = accuracy.compare(
+        [early, burst_of("launches", launches=20_000)],
+        samples=sampled(launches=20.0),
+        gpu=H200,
+        payload=256,
+    )
+
+    assert [row.repeats for row in rows] == [1]

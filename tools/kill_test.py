@@ -48,6 +48,23 @@ NOBODY = 65534
 SHORT = ("python3", "zoo/fp32_gemm.py", "--size", "2048", "--seconds", "4")
 """A program for the scenarios in which nobody is killed. It has to work: an idle GPU is not sampled."""
 
+SUDO_PARENT = """
+import time
+from perfzero.record.sampler_client import SamplerClient
+from perfzero.sources._nvml import select
+[gpu] = select(["0"])
+def hear(_gpu, event): print(event, flush=True)
+def count(_gpu, _kind, samples): print("samples", len(samples), flush=True)
+client = SamplerClient(gpu, on_samples=count, on_event=hear, sudo=True)
+client.open(period_ns=1_000_000, drain_s=0.5)
+client.start(kind="continuous")
+time.sleep(60)
+"""
+"""The recorder's own way where only root may read the counters, taken here although everybody may."""
+
+SHORT = ("python3", "zoo/fp32_gemm.py", "--size", "2048", "--seconds", "4")
+"""A program for the scenarios in which nobody is killed. It has to work: an idle GPU is not sampled."""
+
 SUDO_SETTING: str | None = None
 """
 ADAPTER: the environment variable with which the recorder starts its sampler through `sudo -n`, although
@@ -134,7 +151,7 @@ class Party:
 
 
 @contextmanager
-def recording(folder: Path, *, prefix: Sequence[str] = ()) -> Iterator[Party]:
+def recording(folder: Path) -> Iterator[Party]:
     """
     A recording of a program from the zoo, `RECORD_FOR_S` after its first samples came to disk.
 
@@ -142,7 +159,7 @@ def recording(folder: Path, *, prefix: Sequence[str] = ()) -> Iterator[Party]:
     """
     log = folder.with_suffix(".log")
     command = [
-        *prefix, *checkout.PERFZERO, "record", "--continuous", "-o", str(folder), "--",
+        *checkout.PERFZERO, "record", "--continuous", "-o", str(folder), "--",
         "python3", "zoo/elementwise_chain.py", "--mib", "256", "--seconds", str(LOOP_S),
     ]  # fmt: skip
     recorder = checkout.start(command, log=log)
@@ -244,11 +261,7 @@ def perfzero(*arguments: str, log: Path, timeout_s: float = 30.0) -> checkout.En
 
 
 def recorder_killed(outcome: Outcome, work: Path) -> None:
-    kill_recorder(outcome, work)
-
-
-def kill_recorder(outcome: Outcome, work: Path, *, prefix: Sequence[str] = ()) -> None:
-    with recording(work, prefix=prefix) as party:
+    with recording(work) as party:
         killed_ns = time.time_ns()
         party.recorder.kill()
         outcome.code = party.recorder.wait(10)
@@ -278,13 +291,29 @@ def program_killed(outcome: Outcome, work: Path) -> None:
 
 
 def sudo_parent_killed(outcome: Outcome, work: Path) -> None:
-    """The recorder cannot signal a sampler that runs as root; it must notice by itself."""
-    if SUDO_SETTING is None:
-        outcome.skipped = "there is no setting that starts the sampler through sudo"
-    elif shutil.which("sudo") is None or subprocess.run(["sudo", "-n", "true"], check=False).returncode:
+    """A parent that is not root cannot signal a sampler that is; the sampler must notice by itself."""
+    if shutil.which("sudo") is None or subprocess.run(["sudo", "-n", "true"], check=False).returncode:
         outcome.skipped = "sudo -n does not work here"
-    else:
-        kill_recorder(outcome, work, prefix=("env", f"{SUDO_SETTING}=1"))
+        return
+    log = work.with_suffix(".log")
+    parent = checkout.start(["python3", "-c", SUDO_PARENT], log=log)
+    started: list[psutil.Process] = []
+    try:
+        deadline = time.monotonic() + 20
+        while "samples" not in log.read_text() and time.monotonic() < deadline and parent.poll() is None:
+            time.sleep(0.1)
+        outcome.checks["it samples"] = "samples" in log.read_text()
+        started = psutil.Process(parent.pid).children(recursive=True)
+        parent.kill()
+        outcome.code = parent.wait(10)
+        outcome.checks["sampler ends"] = bool(started) and all(gone(process) for process in started)
+        outcome.checks["device free"] = device_is_free(work)
+    finally:
+        outcome.said = log.read_text(errors="replace")[-1500:]
+        checkout.end_group(parent)
+        for process in started:
+            with suppress(psutil.Error):
+                process.kill()
 
 
 # --- what users run into ---------------------------------------------------------------------

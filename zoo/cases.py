@@ -52,7 +52,7 @@ CASES: tuple[Case, ...] = (
     Case("resnet50_channels_last", "resnet50.py", "memory_bound", ("--channels-last",), seconds=16),
     Case("transformer_healthy", "transformer.py", "well_used", seconds=16),
     Case("gpm_only", "fp32_gemm.py", "fp32_path", options=("--source", "gpm"), seconds=16),
-    Case("busy_window", "elementwise_chain.py", "memory_bound", seconds=24, holder_s=14),
+    Case("busy_window", "elementwise_chain.py", "memory_bound", seconds=24, holder_s=18),
 )
 
 

@@ -43,6 +43,9 @@ sys.path.insert(0, str(ROOT / "src"))
 import checkout  # noqa: E402 (needs the path above)
 import known  # noqa: E402
 
+from perfzero.errors import PerfzeroError  # noqa: E402
+from perfzero.values import jsonable  # noqa: E402
+
 if TYPE_CHECKING:
     from perfzero.values import Gpu, Samples
 
@@ -135,7 +138,7 @@ def evaluate(recording: Path, *, log: Path, out: Path) -> int:
         "gpu": gpu.name, "driver": gpu.driver, "max_payload_bytes": payload,
         "rows": [asdict(row) for row in rows], "bursts": bursts,
     }  # fmt: skip
-    (out / "accuracy.json").write_text(json.dumps(document, indent=1) + "\n")
+    (out / "accuracy.json").write_text(json.dumps(jsonable(document), indent=1) + "\n")
     (out / "accuracy.txt").write_text(text + "\n")
     return 0 if rows and all(row.ok for row in rows) else 1
 
@@ -240,4 +243,8 @@ def table(rows: Sequence[Row], *, gpu: Gpu, payload: int) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except PerfzeroError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)

@@ -10,6 +10,7 @@ from typing import Any
 
 from perfzero.record.policy import DEFAULTS, Policy, Settings, Situation
 from perfzero.record.sampler_client import SamplerClient
+from perfzero.record.watch import PM_DEFAULT
 from perfzero.sources._nvml import select
 from perfzero.sources.nvml import Board
 from perfzero.values import Gpu, Samples
@@ -36,7 +37,7 @@ class Session:
         self._client = SamplerClient(gpu, on_samples=self._count, on_event=self._hear)
 
     def open(self) -> None:
-        self._client.open(period_ns=PERIOD_NS, drain_s=DEFAULTS.drain_s)
+        self._client.open(period_ns=PERIOD_NS, drain_s=DEFAULTS.drain_s, counters=PM_DEFAULT)
         self._await("opened")
 
     def start(self) -> None:
