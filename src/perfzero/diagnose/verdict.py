@@ -3,7 +3,7 @@ What a diagnosis consists of: the values that rules produce and reports render.
 
     Diagnosis
     ├── verdict: Finding | None      the first cause, or None with `no_verdict`, the reason
-    ├── findings                     all causes seen, largest share of time first
+    ├── findings                     all causes seen, reasons to act first, then by the time that acting saves
     │     Finding: rule, title, because, Gain, Remedy...
     ├── steps                        the four questions, each answered with Facts
     ├── shares                       where the time went; adds up to 1
@@ -61,7 +61,7 @@ class StepAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """How many times faster the program may become (1.0 = no gain), as an interval, and on what assumption."""
+    """How many times faster the program may become (1.0 = no gain), and on what assumption."""
 
     low: float
     high: float
@@ -119,7 +119,7 @@ class Diagnosis:
     no_verdict: str | None  # the reason, exactly when `verdict` is None
     findings: tuple[Finding, ...]
     steps: tuple[StepAnswer, ...]
-    shares: Mapping[TimeClass, float]
+    shares: Mapping[TimeClass, float]  # empty where time could not be split: broken data, plain NVML
     facts: Mapping[str, Fact]  # everything measured, by name
     doubts: tuple[str, ...]
     steady: Steady

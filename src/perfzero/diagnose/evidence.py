@@ -1,0 +1,241 @@
+"""
+What the rules look at: one recording of one GPU, cleaned, cut to its steady stretch and split.
+
+    confidence = data quality x margin x signal tier x the rule's own certainty
+
+- *quality*: known share of the samples x share not lost x coverage (seconds seen, up to two) x
+  how the steady stretch was found.
+- *margin*: how often the bootstrap keeps the share above its threshold, and how far above.
+- *tier*: PM sampling 1.0, GPM 0.6, plain NVML 0.3 (science.md §2.2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfzero.counters import BY_NAME
+from perfzero.diagnose.roofs import Roofs, roofs_of
+from perfzero.diagnose.split import AT, Rates, Split, split_time
+from perfzero.diagnose.thresholds import SHORT_LOOK, SHORTEST_LOOK, TIER_CONFIDENCE, Threshold
+from perfzero.diagnose.verdict import TimeClass
+from perfzero.series.clean import Cleaned, clean
+from perfzero.series.period import step_period
+from perfzero.series.stats import hit_ratio, level, reuse_ratio
+from perfzero.series.steady import Stretch, find_steady
+from perfzero.values import FloatArray, Gpu, Observation, Samples, Tier
+
+STEADY_QUALITY = {"stable": 1.0, "fallback": 0.9, "short": 0.8, "none": 0.5}
+"""What is left of the trust in data whose steady stretch was found this way (our choice)."""
+
+FAR = 0.5
+"""A share this much above its threshold, as a share of it, is far from it."""
+
+NEAR_CONFIDENCE = 0.6
+"""What a share right at its threshold is worth, if the bootstrap never doubts it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """
+    The steady stretch of one GPU. Every number a rule asks for is NaN if it was not measured.
+
+    `long`: the samples judged, PM windows or GPM by `tier`. `cleaned`: by stream name, what
+    cleaning the whole recording took. `sampled_s`: seconds that `long` covers.
+    """
+
+    observation: Observation
+    tier: Tier
+    steady: Stretch
+    long: Samples
+    zoom: Samples
+    gpm: Samples
+    board: Samples
+    host: Samples
+    roofs: Roofs
+    split: Split | None
+    cleaned: Mapping[str, Cleaned]
+    sampled_s: float
+    lost_share: float
+    step_s: float | None
+
+    @property
+    def gpu(self) -> Gpu:
+        """The GPU in question."""
+        return self.observation.gpu
+
+    def share(self, *classes: TimeClass) -> float:
+        """Share of the steady time in *classes* together; NaN if the time could not be split."""
+        return math.nan if self.split is None else sum(self.split.shares[c] for c in classes)
+
+    def level(self, name: str) -> float:
+        """Mean of a level, or rate per second of an amount, in base units; from GPM where PM has it not."""
+        origin = BY_NAME[name].origin
+        if origin == "board":
+            return level(self.board, name)
+        if origin == "host":
+            return level(self.host, name)
+        value = level(self.long, name)
+        return level(self.gpm, name) if math.isnan(value) else value
+
+    def while_busy(self, name: str) -> float:
+        """The level or rate *name* as if the GPU had been active all the time: divided by GR activity."""
+        active = self.level("gr_active")
+        return self.level(name) / active if active > 0 else math.nan
+
+    @property
+    def dram_bytes_per_s(self) -> float:
+        """DRAM traffic, reads and writes, over all time; from the active share where bytes are unknown."""
+        both = self.level("dram_read_bytes") + self.level("dram_write_bytes")
+        return self.level("dram_active") * self.roofs.dram_peak if math.isnan(both) else both
+
+    @property
+    def dram_share(self) -> float:
+        """DRAM traffic over all time as a share of the practical roof."""
+        return self.dram_bytes_per_s / self.roofs.dram
+
+    @property
+    def pcie_share(self) -> float:
+        """The busier direction of PCIe as a share of the link's practical roof, over all time."""
+        return float(np.fmax(self.level("pcie_rx_bytes"), self.level("pcie_tx_bytes"))) / self.roofs.pcie
+
+    @property
+    def l2_hit(self) -> float:
+        """Share of the SMs' sectors found in the L2."""
+        return hit_ratio(self.long)
+
+    @property
+    def reuse(self) -> float:
+        """Bytes the SMs asked of the L2 per byte read from DRAM (R; 1 is streaming, higher is better)."""
+        return reuse_ratio(self.long)
+
+    @property
+    def mean_kernel_s(self) -> float:
+        """Mean time of a kernel: time with work over kernels launched."""
+        launches = self.level("launches")
+        return self.level("gr_active") / launches if launches > 0 else math.nan
+
+    @property
+    def clock_hz(self) -> float:
+        """The SM clock: measured where it was, else as NVML reports it."""
+        measured = self.level("gpc_clock")
+        return self.level("sm_clock") if math.isnan(measured) else measured
+
+    @property
+    def memory_free(self) -> float:
+        """Share of the device memory that was free; NaN if unknown."""
+        whole = self.gpu.memory_bytes
+        return 1.0 - self.level("memory_used") / whole if whole else math.nan
+
+    @property
+    def rates(self) -> Rates:
+        """The samples that set the mix of the busy time; only with a split."""
+        if self.split is None:
+            raise ValueError("the time of this recording could not be split")
+        return self.split.rates
+
+    def busy_share(self, where: NDArray[np.bool_]) -> float:
+        """Share of all time for which *where* over `rates` holds while the GPU is busy; 0 without a split."""
+        return 0.0 if self.split is None else self.split.busy_share(where)
+
+    @property
+    def quality(self) -> float:
+        """How far the data itself can be trusted, in [0, 1]."""
+        known = 1.0 if self.split is None else self.split.known
+        coverage = min(1.0, self.sampled_s / SHORT_LOOK.value) ** 0.5
+        return float(known * (1.0 - self.lost_share) * coverage * STEADY_QUALITY[self.steady.how])
+
+    def confidence(
+        self, share: float, *, over: Threshold, classes: tuple[TimeClass, ...] = (), certainty: float = 1.0
+    ) -> float:
+        """
+        Confidence in [0, 1] that *share* lies above *over* for the reason a rule gives.
+
+        *classes*: the time classes the share is made of, whose bootstrap tells how stable it is.
+        *certainty*: what the rule itself is worth when its conditions hold beyond doubt.
+        """
+        held = 1.0
+        if classes and self.split is not None:
+            drawn = self.split.replicates[:, [AT[c] for c in classes]].sum(axis=1)
+            held = _share_above(drawn, over.value)
+        distance = min(1.0, max(0.0, share / over.value - 1.0) / FAR)
+        margin = held * (NEAR_CONFIDENCE + (1.0 - NEAR_CONFIDENCE) * distance)
+        return float(np.clip(self.quality * margin * TIER_CONFIDENCE[self.tier] * certainty, 0.0, 1.0))
+
+
+def _share_above(drawn: FloatArray, limit: float) -> float:
+    known = drawn[np.isfinite(drawn)]
+    return float(np.mean(known >= limit)) if len(known) else 1.0
+
+
+def collect(observation: Observation) -> Evidence:
+    """Clean the observation, find its steady stretch and split its time."""
+    windows = observation.windows
+    cleaned = {
+        "pm": clean(observation.pm, windows=[w for w in windows if w.kind != "zoom"]),
+        "zoom": clean(observation.zoom, windows=[w for w in windows if w.kind == "zoom"]),
+        "gpm": clean(observation.gpm),
+    }
+    pm, zoom, gpm = (cleaned[name].samples for name in ("pm", "zoom", "gpm"))
+    start, end = _span(observation)
+    always = gpm
+    if not (gpm.has("gr_active") or pm.has("gr_active")):
+        # Nothing better: NVML's utilisation at least shows when the program ran.
+        smi = observation.board.column("smi_utilization")
+        always = observation.board.with_columns({"gr_active": smi})
+    steady = find_steady(always, pm, start_ns=start, end_ns=end)
+
+    def cut(table: Samples) -> Samples:
+        return table.between(steady.start_ns, steady.end_ns)
+
+    # Readings once a second may all straddle the edges of a short stretch: then any reading beats none.
+    board = cut(observation.board) if len(cut(observation.board)) else observation.board
+    host = cut(observation.host) if len(cut(observation.host)) else observation.host
+    tier: Tier = "nvml"
+    long = Samples.empty()
+    for candidate, table in (("pm", cut(pm)), ("gpm", cut(gpm))):
+        seen = float(np.sum(table.duration_s[np.isfinite(table.column("gr_active"))]))
+        if seen >= SHORTEST_LOOK.value:
+            tier, long = ("pm" if candidate == "pm" else "gpm"), table
+            break
+    roofs = roofs_of(observation.gpu, board)
+    sampled = float(np.sum(long.duration_s))
+    if tier == "nvml":
+        sampled = float(np.sum(board.duration_s[np.isfinite(board.column("smi_utilization"))]))
+    return Evidence(
+        observation=observation,
+        tier=tier,
+        steady=steady,
+        long=long,
+        zoom=cut(zoom),
+        gpm=cut(gpm),
+        board=board,
+        host=host,
+        roofs=roofs,
+        split=split_time(long, cut(zoom) if tier == "pm" else Samples.empty(), roofs) if len(long) else None,
+        cleaned=cleaned,
+        sampled_s=sampled,
+        lost_share=_lost_share(observation, cleaned["pm"]) if tier == "pm" else 0.0,
+        step_s=step_period(cut(pm), cut(zoom), cut(gpm)),
+    )
+
+
+def _span(observation: Observation) -> tuple[int, int]:
+    """When the recording began and ended, by its own word or by its samples."""
+    if observation.end_ns > observation.start_ns:
+        return observation.start_ns, observation.end_ns
+    tables = [t for t in (observation.pm, observation.gpm, observation.board, observation.host) if len(t)]
+    starts = [int(np.min(t.start_ns[t.start_ns > 0])) for t in tables if np.any(t.start_ns > 0)]
+    ends = [int(np.max(t.end_ns)) for t in tables]
+    return (min(starts), max(ends)) if starts else (0, 0)
+
+
+def _lost_share(observation: Observation, cleaned: Cleaned) -> float:
+    """Share of the PM samples that should be there and are not, by whichever count is worse."""
+    told = sum(w.lost for w in observation.windows if w.kind != "zoom")
+    lost = max(told, cleaned.lost)
+    return lost / (lost + len(cleaned.samples)) if lost else 0.0

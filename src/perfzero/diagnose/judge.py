@@ -1,0 +1,130 @@
+"""
+The one entry: what was observed of a GPU in, the whole answer out. Pure.
+
+    observation -> evidence (clean, steady, split) -> gates -> rules -> verdict and four answers
+
+The verdict is the finding above "info" whose fix should save most time; with none, a healthy
+GPU is called healthy; and if neither, there is no verdict and the reason is given.
+"""
+
+from __future__ import annotations
+
+from perfzero.diagnose.evidence import Evidence, collect
+from perfzero.diagnose.facts import all_facts
+from perfzero.diagnose.gain import saving
+from perfzero.diagnose.gates import closed, doubts
+from perfzero.diagnose.rules import run_rules
+from perfzero.diagnose.split import BUSY_CLASSES
+from perfzero.diagnose.steps import QUESTIONS, SHORT_NAMES, answer_all
+from perfzero.diagnose.thresholds import CLOSE_CALL, COMM_WATCH
+from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Steady, StepAnswer
+from perfzero.text import duration, percent
+from perfzero.values import Observation
+
+
+def judge(observation: Observation) -> Diagnosis:
+    """Say what limits the GPU of *observation*, how sure that is, and what would help."""
+    e = collect(observation)
+    facts = all_facts(e)
+    weak = list(doubts(e))
+    reason = closed(e)
+    if reason is not None:
+        return _diagnosis(
+            e,
+            facts,
+            verdict=None,
+            reason=reason,
+            findings=(),
+            steps=_unanswered(reason),
+            weak=weak,
+            trusted=False,
+        )
+    findings = run_rules(e)
+    verdict = _first(findings)
+    acting = [f for f in findings if f.severity != "info"]
+    if len(acting) > 1 and saving(acting[0]) - saving(acting[1]) < CLOSE_CALL.value:
+        weak.append(f"A close call: {acting[1].title}")
+    reason = None if verdict is not None else _nothing_stands_out(e)
+    return _diagnosis(
+        e,
+        facts,
+        verdict=verdict,
+        reason=reason,
+        findings=findings,
+        steps=answer_all(e, facts),
+        weak=weak,
+        trusted=True,
+    )
+
+
+def _first(findings: tuple[Finding, ...]) -> Finding | None:
+    """The finding to act on, else the healthy answer, else None."""
+    acting = [f for f in findings if f.severity != "info"]
+    if acting:
+        return acting[0]
+    return next((f for f in findings if f.rule == "well_used"), None)
+
+
+def _nothing_stands_out(e: Evidence) -> str:
+    if e.tier == "nvml":
+        return (
+            f"nvidia-smi saw kernels {percent(e.level('smi_utilization'))} of the time; without "
+            "hardware counters "
+            "nobody can say how well they used the GPU. `perfzero doctor` says how to get counters."
+        )
+    if e.split is None:
+        return "The GPU's activity was not measured."
+    ranked = sorted(((e.split.shares[c], c) for c in BUSY_CLASSES), reverse=True)
+    mix = ", ".join(f"{SHORT_NAMES[c]} {percent(s)}" for s, c in ranked if s >= COMM_WATCH.value)
+    return f"No single cause stands out; the time goes to {mix}."
+
+
+def _unanswered(reason: str) -> tuple[StepAnswer, ...]:
+    first, second, third, fourth = QUESTIONS
+    return (
+        StepAnswer(1, first, "unknown", "unknown", reason),
+        StepAnswer(2, second, "unknown", "unknown", ""),
+        StepAnswer(3, third, "unknown", "unknown", ""),
+        StepAnswer(4, fourth, "unknown", "unknown", ""),
+    )
+
+
+def _diagnosis(
+    e: Evidence,
+    facts: dict[str, Fact],
+    *,
+    verdict: Finding | None,
+    reason: str | None,
+    findings: tuple[Finding, ...],
+    steps: tuple[StepAnswer, ...],
+    weak: list[str],
+    trusted: bool,
+) -> Diagnosis:
+    return Diagnosis(
+        gpu=e.gpu,
+        tier=e.tier,
+        headline=verdict.title if verdict is not None else f"No verdict. {reason}",
+        verdict=verdict,
+        no_verdict=reason,
+        findings=findings,
+        steps=steps,
+        # Shares made from data that a gate refused would only mislead.
+        shares=dict(e.split.shares) if e.split is not None and trusted else {},
+        facts=facts,
+        doubts=tuple(weak),
+        steady=_steady(e),
+        step_s=e.step_s,
+        extra={"quality": e.quality, "sampled_s": e.sampled_s, "lost_share": e.lost_share},
+    )
+
+
+def _steady(e: Evidence) -> Steady:
+    stretch = e.steady
+    dropped = duration(stretch.dropped_s)
+    text = {
+        "stable": f"first {dropped} dropped as warm-up" if stretch.dropped_s > 0 else "steady from the start",
+        "fallback": f"never settled: first {dropped} dropped",
+        "short": f"too short to find the warm-up: first {dropped} without work dropped",
+        "none": "no second with work found",
+    }[stretch.how]
+    return Steady(stretch.start_ns, stretch.end_ns, stretch.dropped_s, stretch.how, text)

@@ -1,0 +1,364 @@
+"""
+The ways out. Each names the rule it belongs to, what must hold, and how to see that it worked.
+
+A remedy is offered only if its `applies` holds for this recording; what cannot be seen from
+outside (is it a convolutional network?) is said as a need. Left out on purpose, since they do
+not help: making a parameter contiguous, switching cuDNN on, `detach()` before `.cpu()`,
+autotuning "for the layout" (science.md §1.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from perfzero.diagnose.evidence import Evidence
+from perfzero.diagnose.thresholds import CPU_FULL, HEADROOM, IO_WAIT, THROTTLED, WRITE_HEAVY
+from perfzero.diagnose.verdict import Remedy
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A remedy, the rule it is for, and the condition under which it is offered."""
+
+    rule: str
+    remedy: Remedy
+    applies: Callable[[Evidence], bool]
+
+
+def always(_: Evidence) -> bool:
+    """No condition that could be seen from outside."""
+    return True
+
+
+def memory_left(e: Evidence) -> bool:
+    """Nearly half of the device memory is free, and known to be."""
+    return e.memory_free >= HEADROOM.value
+
+
+def cores_left(e: Evidence) -> bool:
+    """The machine's cores are not all taken (or that is unknown) and no quota holds the program back."""
+    return not e.level("host_cpu_busy") >= CPU_FULL.value and not quota_bites(e)
+
+
+def cores_full(e: Evidence) -> bool:
+    """All cores of the machine are busy."""
+    return e.level("host_cpu_busy") >= CPU_FULL.value
+
+
+def quota_bites(e: Evidence) -> bool:
+    """The cgroup's CPU quota holds the program back."""
+    return e.level("host_throttled") >= THROTTLED.value
+
+
+def reads_disk(e: Evidence) -> bool:
+    """The program waits for a disk."""
+    return e.level("host_io_wait") >= IO_WAIT.value
+
+
+def write_heavy(e: Evidence) -> bool:
+    """More DRAM writes than reads."""
+    return e.level("dram_write_bytes") >= WRITE_HEAVY.value * e.level("dram_read_bytes")
+
+
+def has_tf32(e: Evidence) -> bool:
+    """Tensor cores that take TF32 and BF16: compute capability 8.0 and later."""
+    return (e.gpu.compute_capability or (0, 0)) >= (8, 0)
+
+
+def only_fp16(e: Evidence) -> bool:
+    """Tensor cores that take FP16 only: compute capability 7.x."""
+    return (7, 0) <= (e.gpu.compute_capability or (0, 0)) < (8, 0)
+
+
+GR_UP = "gr_active rises and the share of idle time falls."
+
+OFFERS: tuple[Offer, ...] = (
+    Offer("input_starved", Remedy("Raise the CPU quota of the container.", (), GR_UP), quota_bites),
+    Offer(
+        "input_starved",
+        Remedy(
+            "Keep the data on a local disk, in a few large files read in order.",
+            ("the data set fits",),
+            "host_io_wait falls, gr_active rises.",
+        ),
+        reads_disk,
+    ),
+    Offer(
+        "input_starved",
+        Remedy("Raise num_workers, set persistent_workers=True and prefetch_factor.", (), GR_UP),
+        cores_left,
+    ),
+    Offer(
+        "input_starved",
+        Remedy(
+            "Do less per sample on the CPU: store decoded or resized data, or decode on the GPU "
+            "(DALI, nvImageCodec).",
+            (),
+            "host_worker_cpu falls, gr_active rises.",
+        ),
+        always,
+    ),
+    Offer(
+        "launch_bound",
+        Remedy(
+            'Record the step into a CUDA graph: torch.compile(mode="reduce-overhead") or torch.cuda.graph.',
+            ("shapes do not change", "no read-back to the host within the step"),
+            "launches_per_s and gr_active rise, host_main_cpu falls.",
+        ),
+        always,
+    ),
+    Offer(
+        "launch_bound",
+        Remedy("Launch less: torch.compile, and a fused optimizer (fused=True).", (), "mean_kernel_s rises."),
+        always,
+    ),
+    Offer(
+        "launch_bound",
+        Remedy("Raise the batch size.", ("the result does not depend on it",), "mean_kernel_s rises."),
+        memory_left,
+    ),
+    Offer(
+        "sync_bound",
+        Remedy(
+            "Do not read results back in every step: .item(), .cpu(), print(loss), bool(tensor) wait "
+            "for the GPU.",
+            (),
+            'gr_active rises; torch.cuda.set_sync_debug_mode("warn") names the lines.',
+        ),
+        always,
+    ),
+    Offer(
+        "host_starved",
+        Remedy(
+            "See what the main thread does while the GPU is idle: py-spy dump --pid PID, a few times.",
+            (),
+            GR_UP,
+        ),
+        always,
+    ),
+    Offer("host_starved", Remedy("Raise the CPU quota of the container.", (), GR_UP), quota_bites),
+    Offer(
+        "host_starved",
+        Remedy("Give the program cores of its own: others keep its main thread waiting.", (), GR_UP),
+        cores_full,
+    ),
+    Offer(
+        "pageable_copies",
+        Remedy(
+            "Copy from pinned memory: DataLoader(pin_memory=True) and .to(device, non_blocking=True).",
+            ("the copies are inputs made on the host",),
+            "The rate while copying rises to the link's; the share of copy time falls.",
+        ),
+        always,
+    ),
+    Offer(
+        "pageable_copies",
+        Remedy("Copy less: send uint8 and convert on the GPU.", (), "pcie_rx_bytes_per_s falls."),
+        always,
+    ),
+    Offer(
+        "transfer_bound",
+        Remedy(
+            "Overlap copies with work: copy the next batch in a stream of its own while this one is "
+            "computed.",
+            ("the source is pinned memory",),
+            "The share of copy time falls, pcie_rx_bytes_per_s stays.",
+        ),
+        always,
+    ),
+    Offer(
+        "transfer_bound",
+        Remedy(
+            "Copy less: keep reused data on the GPU, send uint8 or bfloat16.",
+            (),
+            "pcie_rx_bytes_per_s falls.",
+        ),
+        always,
+    ),
+    Offer(
+        "memory_bound",
+        Remedy(
+            "Fuse elementwise operations so that intermediate results never reach memory: torch.compile.",
+            (),
+            "Bytes per step (dram_read_bytes_per_s x step time) fall.",
+        ),
+        always,
+    ),
+    Offer(
+        "memory_bound",
+        Remedy(
+            "Use a fused optimizer (fused=True) and zero_grad(set_to_none=True).",
+            ("it is a training",),
+            "dram_write_bytes_per_s falls.",
+        ),
+        write_heavy,
+    ),
+    Offer(
+        "memory_bound",
+        Remedy(
+            "Keep activations in bfloat16: torch.autocast.",
+            ("they are in float32 now",),
+            "Bytes per step fall by up to half.",
+        ),
+        has_tf32,
+    ),
+    Offer(
+        "fp32_path",
+        Remedy(
+            'Allow TF32: torch.set_float32_matmul_precision("high").',
+            ("a relative error of 1e-3 per product is acceptable",),
+            "tensor_active rises, fma_active falls.",
+        ),
+        has_tf32,
+    ),
+    Offer(
+        "fp32_path",
+        Remedy(
+            "Run it in bfloat16: torch.autocast('cuda', torch.bfloat16) around forward and loss.",
+            ("the model trains in mixed precision",),
+            "tensor_active rises, fma_active falls.",
+        ),
+        has_tf32,
+    ),
+    Offer(
+        "fp32_path",
+        Remedy(
+            "Run it in float16: torch.autocast('cuda', torch.float16) with a GradScaler.",
+            ("the model trains in mixed precision",),
+            "tensor_active rises, fma_active falls.",
+        ),
+        only_fp16,
+    ),
+    Offer(
+        "fp64_path",
+        Remedy(
+            "Find what is float64 (NumPy's default) and make it float32 before it reaches the GPU.",
+            ("double precision is not needed",),
+            "fp64_active falls to 0.",
+        ),
+        always,
+    ),
+    Offer(
+        "tensor_starved",
+        Remedy(
+            "Use channels-last for model and input: .to(memory_format=torch.channels_last).",
+            ("it is a convolutional network under autocast",),
+            "tensor_active rises, bytes per step fall.",
+        ),
+        always,
+    ),
+    Offer(
+        "tensor_starved",
+        Remedy(
+            "Make matrix dimensions multiples of 8 (16-bit types), better of 64.",
+            ("some are not",),
+            "tensor_active rises.",
+        ),
+        always,
+    ),
+    Offer(
+        "tensor_starved",
+        Remedy(
+            "Fuse what runs between the products: torch.compile, scaled_dot_product_attention.",
+            (),
+            "tensor_active rises.",
+        ),
+        always,
+    ),
+    Offer(
+        "small_grid",
+        Remedy("Raise the batch size.", ("latency per request may grow",), "sm_active rises."),
+        memory_left,
+    ),
+    Offer(
+        "small_grid",
+        Remedy(
+            "Run independent work side by side: several streams, or several processes under MPS.",
+            ("there is independent work",),
+            "sm_active rises.",
+        ),
+        always,
+    ),
+    Offer(
+        "small_grid",
+        Remedy(
+            "Use kernels that split the long dimension (split-K, split-KV), or fuse the small ones: "
+            "torch.compile.",
+            (),
+            "sm_active rises.",
+        ),
+        always,
+    ),
+    Offer(
+        "latency_bound",
+        Remedy(
+            "Find the kernels that take the time and look at one with Nsight Compute: stalls, "
+            "occupancy, access pattern.",
+            (),
+            "Some resource moves towards its roof.",
+        ),
+        always,
+    ),
+    Offer(
+        "latency_bound",
+        Remedy("Let a compiler fuse and re-tile it: torch.compile.", (), "The share of latency falls."),
+        always,
+    ),
+    Offer(
+        "comm_exposed",
+        Remedy(
+            "Overlap communication with the backward pass: larger DDP buckets, or prefetch in FSDP.",
+            (),
+            "The share of communication falls at the same nvlink_rx_bytes_per_s.",
+        ),
+        always,
+    ),
+    Offer(
+        "comm_exposed",
+        Remedy(
+            "Communicate less often: gradient accumulation.",
+            ("a larger effective batch is acceptable",),
+            "The share of communication falls.",
+        ),
+        always,
+    ),
+    Offer(
+        "power_capped",
+        Remedy(
+            "Ask the operator whether the board's power limit may be raised; the program itself is "
+            "not to blame.",
+            (),
+            "gpc_clock rises.",
+        ),
+        always,
+    ),
+    Offer(
+        "thermal",
+        Remedy(
+            "Have the cooling checked: fans, airflow, dust, inlet temperature.",
+            (),
+            "capped_thermal falls to 0.",
+        ),
+        always,
+    ),
+    Offer(
+        "gpu_shared",
+        Remedy("Give each program a GPU of its own, or run them under MPS.", (), "ctxsw falls to 0."),
+        always,
+    ),
+    Offer(
+        "link_degraded",
+        Remedy(
+            "Have the board reseated or the slot and riser checked.",
+            (),
+            "pcie_generation and pcie_width reach their maximum.",
+        ),
+        always,
+    ),
+)
+
+
+def remedies_for(rule: str, e: Evidence) -> tuple[Remedy, ...]:
+    """What to try against *rule* in this recording, the most likely first."""
+    return tuple(offer.remedy for offer in OFFERS if offer.rule == rule and offer.applies(e))

@@ -1,0 +1,58 @@
+"""
+The rules. Each looks at the evidence and returns what it found, or None.
+
+A rule that cannot see enough stays silent. Rules do not decide which of them comes first: the
+one whose fix should save most time does. To add one: write it in the file of its
+subject, put it into `RULES`, its limits into `thresholds`, its remedies into `remedies`, and a
+section into docs/rules.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from perfzero.diagnose.evidence import Evidence
+from perfzero.diagnose.gain import saving
+from perfzero.diagnose.rules.compute import (
+    fp32_path,
+    fp64_path,
+    latency_bound,
+    small_grid,
+    tensor_starved,
+    well_used,
+)
+from perfzero.diagnose.rules.copy import pageable_copies, transfer_bound
+from perfzero.diagnose.rules.idle import host_starved, input_starved, launch_bound, sync_bound
+from perfzero.diagnose.rules.link import comm_exposed, gpu_shared, link_degraded
+from perfzero.diagnose.rules.memory import memory_bound
+from perfzero.diagnose.rules.power import power_capped, thermal
+from perfzero.diagnose.verdict import Finding
+
+Rule = Callable[[Evidence], Finding | None]
+
+RULES: tuple[Rule, ...] = (
+    input_starved,
+    launch_bound,
+    sync_bound,
+    host_starved,
+    pageable_copies,
+    transfer_bound,
+    memory_bound,
+    fp32_path,
+    fp64_path,
+    tensor_starved,
+    small_grid,
+    latency_bound,
+    comm_exposed,
+    power_capped,
+    thermal,
+    gpu_shared,
+    link_degraded,
+    well_used,
+)
+
+
+def run_rules(e: Evidence) -> tuple[Finding, ...]:
+    """What all rules found: reasons to act first, then what would save most time."""
+    found = [finding for rule in RULES if (finding := rule(e)) is not None]
+    return tuple(sorted(found, key=lambda f: (f.severity == "info", -saving(f))))

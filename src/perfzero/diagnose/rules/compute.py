@@ -1,0 +1,213 @@
+"""Rules for the arithmetic: which pipes do it, how many SMs take part, and whether all is well."""
+
+from __future__ import annotations
+
+import math
+
+from perfzero.diagnose import gain
+from perfzero.diagnose.evidence import Evidence
+from perfzero.diagnose.remedies import remedies_for
+from perfzero.diagnose.rules._severity import of_share
+from perfzero.diagnose.thresholds import (
+    COMPUTE_BAD,
+    COMPUTE_WATCH,
+    FMA_HEAVY,
+    IDLE_WATCH,
+    LATENCY_WATCH,
+    RECOVER_LATENCY,
+    RECOVER_PRECISION,
+    RECOVER_SMALL,
+    TENSOR_STARVED,
+    TENSOR_UNUSED,
+    WELL_BOUND,
+    WELL_TENSOR,
+)
+from perfzero.diagnose.verdict import Finding
+from perfzero.series.stats import weighted_mean
+from perfzero.text import percent
+
+FIRST_TENSOR_CORES = (7, 0)
+"""Compute capability of Volta."""
+
+
+def fp32_path(e: Evidence) -> Finding | None:
+    """Matrix work on the FP32 pipe while the tensor cores rest."""
+    if e.split is None or (e.gpu.compute_capability or (0, 0)) < FIRST_TENSOR_CORES:
+        return None
+    rates = e.rates
+    where = (rates.fp32 >= FMA_HEAVY.value) & (rates.tensor < TENSOR_UNUSED.value)
+    share = e.busy_share(where)
+    if not share >= COMPUTE_WATCH.value:
+        return None
+    pipe = weighted_mean(rates.fp32[where], rates.busy_s[where]) * e.roofs.fma
+    expected, stopped = gain.expect(
+        e,
+        share,
+        recovered=RECOVER_PRECISION,
+        speedup=gain.precision_speedup(e),
+        traffic={"fma": 0.0},
+        assumption="40 to 90 % of that time is matrix products that the tensor cores can take over",
+    )
+    return Finding(
+        rule="fp32_path",
+        title=f"The tensor cores rest while FP32 arithmetic takes {percent(share)} of the time.",
+        severity=of_share(share, watch=COMPUTE_WATCH, bad=COMPUTE_BAD),
+        share=share,
+        confidence=e.confidence(share, over=COMPUTE_WATCH, certainty=0.95),
+        because=(
+            f"the FP32 pipe is at {percent(pipe)} of its peak and the tensor cores at "
+            f"{percent(e.while_busy('tensor_active'))}; normalisation and elementwise work stay far "
+            "below that",
+            f"memory is not the reason: DRAM at {percent(e.dram_share)} of its practical roof",
+        ),
+        gain=expected,
+        remedies=remedies_for("fp32_path", e),
+        next_limit=stopped or gain.next_limit(e, without=("fma",), instead=gain.LIMIT_NAMES["tensor"]),
+    )
+
+
+def fp64_path(e: Evidence) -> Finding | None:
+    """Double precision, often by accident: NumPy's default type."""
+    if e.split is None:
+        return None
+    rates = e.rates
+    share = e.busy_share((rates.fp64 >= FMA_HEAVY.value) & ~(rates.tensor >= TENSOR_UNUSED.value))
+    if not share >= COMPUTE_WATCH.value:
+        return None
+    return Finding(
+        rule="fp64_path",
+        title=f"Double-precision arithmetic takes {percent(share)} of the time.",
+        severity=of_share(share, watch=COMPUTE_WATCH, bad=COMPUTE_BAD),
+        share=share,
+        # The pipe is certain; that it is not wanted is not.
+        confidence=e.confidence(share, over=COMPUTE_WATCH, certainty=0.8),
+        because=(f"the FP64 pipe is at {percent(e.while_busy('fp64_active'))} of its peak",),
+        remedies=remedies_for("fp64_path", e),
+        next_limit=gain.next_limit(e, without=("fma",)),
+    )
+
+
+def tensor_starved(e: Evidence) -> Finding | None:
+    """A tensor-core program that keeps them waiting, with nothing else at its roof meanwhile."""
+    share = e.share("latency")
+    if e.split is None or not share >= LATENCY_WATCH.value:
+        return None
+    rates = e.rates
+    tensor = weighted_mean(rates.tensor, rates.busy_s)
+    if not TENSOR_UNUSED.value <= tensor < TENSOR_STARVED.value:
+        return None
+    inside = e.split.while_in("latency", rates.tensor)
+    expected, stopped = gain.expect(
+        e,
+        share,
+        recovered=RECOVER_LATENCY,
+        traffic={"tensor": 0.0},
+        assumption="10 to 50 % of that time can be saved by kernels that feed the tensor cores better",
+    )
+    return Finding(
+        rule="tensor_starved",
+        title=f"The tensor cores are kept waiting {percent(share)} of the time, and not by memory bandwidth.",
+        severity=of_share(share, watch=LATENCY_WATCH, bad=COMPUTE_BAD),
+        share=share,
+        confidence=e.confidence(share, over=LATENCY_WATCH, classes=("latency",), certainty=0.8),
+        because=(
+            f"while busy the tensor cores work at {percent(tensor)} of what they can, in that time at "
+            f"{percent(inside)}, and DRAM at {percent(e.split.while_in('latency', rates.memory))}",
+            f"the SMs are occupied {percent(e.while_busy('sm_active'))} of the busy time: "
+            "unsuitable layout or shapes, conversions, small products",
+        ),
+        gain=expected,
+        remedies=remedies_for("tensor_starved", e),
+        next_limit=stopped or gain.next_limit(e, without=("latency",), instead=gain.LIMIT_NAMES["tensor"]),
+    )
+
+
+def small_grid(e: Evidence) -> Finding | None:
+    """Kernels with too few blocks: most SMs have nothing to do, though the GPU reads as busy."""
+    share = e.share("small_grid")
+    if e.split is None or not share >= COMPUTE_WATCH.value:
+        return None
+    sm = e.split.while_in("small_grid", e.rates.sm)
+    expected, stopped = gain.expect(
+        e,
+        share,
+        recovered=RECOVER_SMALL,
+        speedup=(2.0, 1.0 / sm if sm > 0 else math.inf),
+        assumption="20 to 80 % of that time can be batched, overlapped or fused",
+    )
+    smi = e.level("smi_utilization")
+    myth = f"; nvidia-smi says {percent(smi)}" if math.isfinite(smi) else ""
+    return Finding(
+        rule="small_grid",
+        title=f"The kernels are too small for this GPU {percent(share)} of the time.",
+        severity=of_share(share, watch=COMPUTE_WATCH, bad=COMPUTE_BAD),
+        share=share,
+        confidence=e.confidence(share, over=COMPUTE_WATCH, classes=("small_grid",), certainty=0.95),
+        because=(f"kernels run, but only {percent(sm)} of the SMs have work in that time{myth}",),
+        gain=expected,
+        remedies=remedies_for("small_grid", e),
+        next_limit=stopped or gain.next_limit(e, without=("small_grid",)),
+    )
+
+
+def latency_bound(e: Evidence) -> Finding | None:
+    """SMs occupied, and no resource anywhere near its roof."""
+    share = e.share("latency")
+    if e.split is None or not share >= LATENCY_WATCH.value or tensor_starved(e) is not None:
+        return None
+    # A resource that was not measured may be the very limit.
+    blind = (
+        math.isnan(e.dram_share) or math.isnan(e.level("tensor_active")) or math.isnan(e.level("fma_active"))
+    )
+    expected, stopped = gain.expect(
+        e,
+        share,
+        recovered=RECOVER_LATENCY,
+        assumption="10 to 50 % of that time can be saved by better kernels",
+    )
+    rates = e.rates
+    return Finding(
+        rule="latency_bound",
+        title=f"Kernels wait for their own latencies {percent(share)} of the time.",
+        severity=of_share(share, watch=LATENCY_WATCH, bad=COMPUTE_BAD),
+        share=share,
+        confidence=e.confidence(
+            share, over=LATENCY_WATCH, classes=("latency",), certainty=0.4 if blind else 0.75
+        ),
+        because=(
+            f"in that time DRAM is at {percent(e.split.while_in('latency', rates.memory))}, the "
+            "tensor cores at "
+            f"{percent(e.split.while_in('latency', rates.tensor))} and the FP32 pipe at "
+            f"{percent(e.split.while_in('latency', rates.fp32))} of what they can, with "
+            f"{percent(e.split.while_in('latency', rates.sm))} of the SMs occupied",
+        ),
+        gain=expected,
+        remedies=remedies_for("latency_bound", e),
+        next_limit=stopped or gain.next_limit(e, without=("latency",)),
+    )
+
+
+def well_used(e: Evidence) -> Finding | None:
+    """The healthy answer: the tensor cores are the limit, and the GPU hardly ever waits."""
+    if e.split is None:
+        return None
+    waiting = e.share("idle", "copy", "communication")
+    tensor = e.share("tensor")
+    at_roof = e.share("tensor", "memory", "fma")
+    largest = max(e.split.shares.values())
+    if waiting >= IDLE_WATCH.value or tensor < max(WELL_TENSOR.value, largest) or at_roof < WELL_BOUND.value:
+        return None
+    busy = weighted_mean(e.rates.tensor, e.rates.busy_s)
+    return Finding(
+        rule="well_used",
+        title=f"The GPU is well used: its tensor cores are the limit {percent(tensor)} of the time.",
+        severity="info",
+        share=tensor,
+        confidence=e.confidence(tensor, over=WELL_TENSOR, classes=("tensor",), certainty=0.95),
+        because=(
+            f"active {percent(e.level('gr_active'))} of the time, the tensor cores at {percent(busy)} "
+            "of what they "
+            f"reach in practice while active",
+        ),
+        next_limit="the arithmetic itself: narrower types or a better algorithm",
+    )

@@ -1,0 +1,210 @@
+"""Rules for a GPU that waits for its host: who is to blame is read from the host's threads."""
+
+from __future__ import annotations
+
+import math
+
+from perfzero.diagnose import gain
+from perfzero.diagnose.evidence import Evidence
+from perfzero.diagnose.remedies import remedies_for
+from perfzero.diagnose.rules._severity import of_share
+from perfzero.diagnose.thresholds import (
+    DISK_READS,
+    FAST_LAUNCHES,
+    FINE_IDLE,
+    IDLE_BAD,
+    IDLE_INFO,
+    IDLE_WATCH,
+    IO_WAIT,
+    MAIN_BUSY,
+    MAIN_SLEPT,
+    RECOVER_HOST,
+    RECOVER_INPUT,
+    RECOVER_LAUNCH,
+    RECOVER_SYNC,
+    RUNQUEUE,
+    SOME_LAUNCHES,
+    THROTTLED,
+    TINY_KERNEL,
+    WORKER_BUSY,
+)
+from perfzero.diagnose.verdict import Finding
+from perfzero.text import duration, percent, quantity
+
+
+def launch_bound(e: Evidence) -> Finding | None:
+    """Kernels shorter than the time the host needs to launch the next one, and a host that never rests."""
+    idle, kernel, main = e.share("idle"), e.mean_kernel_s, e.level("host_main_cpu")
+    launches = e.level("launches")
+    if e.split is None or not idle >= IDLE_WATCH.value or not e.split.fine_idle >= FINE_IDLE.value:
+        return None
+    if not launches >= SOME_LAUNCHES.value or main < MAIN_BUSY.value:
+        return None
+    if not (kernel < TINY_KERNEL.value or launches >= FAST_LAUNCHES.value):
+        return None
+    expected, stopped = gain.expect(
+        e, idle, recovered=RECOVER_LAUNCH, assumption="launch gaps shrink by half to 95 %"
+    )
+    host = (
+        "; its host activity is unknown" if math.isnan(main) else f", main thread {percent(main)} of a core"
+    )
+    return Finding(
+        rule="launch_bound",
+        title=f"The GPU waits for kernel launches {percent(idle)} of the time.",
+        severity=of_share(idle, watch=IDLE_WATCH, bad=IDLE_BAD),
+        share=idle,
+        confidence=e.confidence(
+            idle, over=IDLE_WATCH, classes=("idle",), certainty=0.7 if math.isnan(main) else 0.95
+        ),
+        because=(
+            f"{quantity(launches, 'count/s')} kernels of {duration(kernel)} on average{host}",
+            f"{percent(e.split.fine_idle)} of the idle time lies between kernels less than a "
+            "millisecond apart",
+        ),
+        gain=expected,
+        remedies=remedies_for("launch_bound", e),
+        next_limit=stopped or gain.next_limit(e, without=("idle",)),
+    )
+
+
+def sync_bound(e: Evidence) -> Finding | None:
+    """Short gaps between kernels that are long enough to hide their launches: the queue was drained."""
+    idle, kernel, launches = e.share("idle"), e.mean_kernel_s, e.level("launches")
+    if e.split is None or not idle >= IDLE_WATCH.value or not e.split.fine_idle >= FINE_IDLE.value:
+        return None
+    if not launches >= SOME_LAUNCHES.value or launch_bound(e) is not None:
+        return None
+    expected, stopped = gain.expect(
+        e, idle, recovered=RECOVER_SYNC, assumption="between a third and nearly all of the waits can go"
+    )
+    main = e.level("host_main_cpu")
+    because = [
+        f"kernels of {duration(kernel)} on average would hide their launches if the host ran ahead, "
+        f"yet gaps of less than a millisecond make {percent(e.split.fine_idle)} of the idle time"
+    ]
+    if math.isfinite(main):
+        because.append(
+            f"main thread {percent(main)} of a core, waiting (spinning counts) or in slow host code"
+        )
+    return Finding(
+        rule="sync_bound",
+        title=f"Host and GPU wait for each other {percent(idle)} of the time.",
+        severity=of_share(idle, watch=IDLE_WATCH, bad=IDLE_BAD),
+        share=idle,
+        # Slow host code between launches looks the same from outside.
+        confidence=e.confidence(idle, over=IDLE_WATCH, classes=("idle",), certainty=0.6),
+        because=tuple(because),
+        gain=expected,
+        remedies=remedies_for("sync_bound", e),
+        next_limit=stopped or gain.next_limit(e, without=("idle",)),
+    )
+
+
+def input_starved(e: Evidence) -> Finding | None:
+    """Long empty stretches in which the main thread sleeps while loaders work or disks are read."""
+    idle, main = e.share("idle"), e.level("host_main_cpu")
+    if e.split is None or not idle >= IDLE_INFO.value or e.split.fine_idle >= FINE_IDLE.value:
+        return None
+    # Spinning on a busy GPU also takes CPU, so only what exceeds the busy time speaks against waiting.
+    if not main <= 1.0 - MAIN_SLEPT.value * idle:
+        return None
+    workers, worker_cpu = e.level("host_workers"), e.level("host_worker_cpu")
+    io, disk = e.level("host_io_wait"), e.level("host_disk_read_bytes")
+    if workers >= 1 and worker_cpu >= WORKER_BUSY.value:
+        certainty = 0.95
+        cause = f"meanwhile {round(workers)} loader processes are at {percent(worker_cpu)} of a core each"
+    elif io >= IO_WAIT.value:
+        certainty, cause = 0.8, f"the program is blocked on a disk {percent(io)} of the time"
+    elif disk >= DISK_READS.value:
+        certainty, cause = 0.7, f"the program reads {quantity(disk, 'bytes/s')} from disk"
+    else:
+        return None
+    expected, stopped = gain.expect(
+        e, idle, recovered=RECOVER_INPUT, assumption="the input keeps up, or nearly"
+    )
+    return Finding(
+        rule="input_starved",
+        title=f"The GPU waits for data {percent(idle)} of the time.",
+        severity=of_share(idle, watch=IDLE_WATCH, bad=IDLE_BAD),
+        share=idle,
+        confidence=e.confidence(idle, over=IDLE_WATCH, classes=("idle",), certainty=certainty),
+        because=(_empty_stretches(e), f"{cause}, and the main thread uses only {percent(main)} of a core"),
+        gain=expected,
+        remedies=remedies_for("input_starved", e),
+        next_limit=stopped or gain.next_limit(e, without=("idle",)),
+    )
+
+
+def host_starved(e: Evidence) -> Finding | None:
+    """Idle, and the host is the reason, but which part of it cannot be proved."""
+    if e.tier == "nvml":
+        return _idle_by_smi(e)
+    idle = e.share("idle")
+    if not idle >= IDLE_INFO.value:
+        return None
+    if any(rule(e) is not None for rule in (launch_bound, sync_bound, input_starved)):
+        return None
+    expected, stopped = gain.expect(
+        e,
+        idle,
+        recovered=RECOVER_HOST,
+        assumption="between a third and nearly all of the idle time can be filled",
+    )
+    return Finding(
+        rule="host_starved",
+        title=f"The GPU has nothing to do {percent(idle)} of the time.",
+        severity=of_share(idle, watch=IDLE_WATCH, bad=IDLE_BAD),
+        share=idle,
+        confidence=e.confidence(idle, over=IDLE_WATCH, classes=("idle",), certainty=0.9),
+        because=(_empty_stretches(e), _host_in_words(e)),
+        gain=expected,
+        remedies=remedies_for("host_starved", e),
+        next_limit=stopped or gain.next_limit(e, without=("idle",)),
+    )
+
+
+def _idle_by_smi(e: Evidence) -> Finding | None:
+    """Without any counter: nvidia-smi's utilisation is at least an upper bound on the busy time."""
+    idle = 1.0 - e.level("smi_utilization")
+    if not idle >= IDLE_WATCH.value:
+        return None
+    return Finding(
+        rule="host_starved",
+        title=f"No kernel runs on the GPU {percent(idle)} of the time.",
+        severity=of_share(idle, watch=IDLE_WATCH, bad=IDLE_BAD),
+        share=idle,
+        confidence=e.confidence(idle, over=IDLE_WATCH),
+        because=(f"nvidia-smi's utilisation is {percent(1.0 - idle)}", _host_in_words(e)),
+        gain=gain.expect(e, idle, recovered=RECOVER_HOST, assumption="part of the idle time can be filled")[
+            0
+        ],
+        remedies=remedies_for("host_starved", e),
+    )
+
+
+def _empty_stretches(e: Evidence) -> str:
+    active = e.level("gr_active")
+    step = f" in each step of {duration(e.step_s)}" if e.step_s is not None else ""
+    if e.split is not None and e.split.fine_idle < FINE_IDLE.value:
+        return f"active {percent(active)} of the time, and idle for milliseconds at a stretch{step}"
+    return f"active {percent(active)} of the time{step}"
+
+
+def _host_in_words(e: Evidence) -> str:
+    """What the host did meanwhile, as far as it was seen."""
+    main = e.level("host_main_cpu")
+    throttled = e.level("host_throttled")
+    if throttled >= THROTTLED.value:
+        return f"the container's CPU quota holds the program back {percent(throttled)} of the time"
+    if e.level("host_runqueue_wait") >= RUNQUEUE.value:
+        return f"the main thread waits for a free core {percent(e.level('host_runqueue_wait'))} of the time"
+    if math.isnan(main):
+        return "what the host did meanwhile is unknown"
+    if main >= MAIN_BUSY.value:
+        return f"the main thread is at {percent(main)} of a core: it computes, loads data itself, or spins"
+    if e.level("host_worker_cpu") >= WORKER_BUSY.value:
+        return f"other processes of the program work, the main thread is at {percent(main)} of a core"
+    return (
+        f"the main thread is at {percent(main)} of a core and nobody else in the program works: "
+        "it waits for something outside, a lock or a sleep"
+    )

@@ -1,0 +1,90 @@
+"""Rules for what connects the GPU with others: collectives, a slow PCIe link, programs that share it."""
+
+from __future__ import annotations
+
+from perfzero.diagnose import gain
+from perfzero.diagnose.evidence import Evidence
+from perfzero.diagnose.remedies import remedies_for
+from perfzero.diagnose.roofs import link_in_use
+from perfzero.diagnose.rules._severity import of_share
+from perfzero.diagnose.thresholds import COMM_BAD, COMM_WATCH, IDLE_INFO, RECOVER_COMM, SWITCHING
+from perfzero.diagnose.verdict import Finding
+from perfzero.text import percent, quantity
+
+
+def comm_exposed(e: Evidence) -> Finding | None:
+    """Collectives with nothing to overlap them: busy links, few SMs."""
+    share = e.share("communication")
+    if not share >= COMM_WATCH.value:
+        return None
+    expected, stopped = gain.expect(
+        e,
+        share,
+        recovered=RECOVER_COMM,
+        assumption="30 to 90 % of the communication can be hidden behind work",
+    )
+    by_nvlink = e.level("nvlink_rx_bytes") > 0
+    moved = e.level("nvlink_rx_bytes" if by_nvlink else "pcie_rx_bytes")
+    return Finding(
+        rule="comm_exposed",
+        title=f"Communication between GPUs takes {percent(share)} of the time with nothing beside it.",
+        severity=of_share(share, watch=COMM_WATCH, bad=COMM_BAD),
+        share=share,
+        # Over PCIe a copy to the host in both directions looks the same.
+        confidence=e.confidence(
+            share, over=COMM_WATCH, classes=("communication",), certainty=0.95 if by_nvlink else 0.6
+        ),
+        because=(
+            f"{'NVLink' if by_nvlink else 'PCIe'} receives {quantity(moved, 'bytes/s')} while few SMs "
+            "have work",
+        ),
+        gain=expected,
+        remedies=remedies_for("comm_exposed", e),
+        next_limit=stopped or gain.next_limit(e, without=("communication",)),
+    )
+
+
+def link_degraded(e: Evidence) -> Finding | None:
+    """A PCIe link that never reached the generation or width it is built for."""
+    generation, width = link_in_use(e.gpu, e.board)
+    if not (e.board.has("pcie_generation") and e.board.has("pcie_width")):
+        return None
+    built = (e.gpu.pcie_generation_max, e.gpu.pcie_width_max)
+    if generation is None or width is None or built[0] is None or built[1] is None:
+        return None
+    if generation >= built[0] and width >= built[1]:
+        return None
+    share = e.share("copy")
+    felt = share >= IDLE_INFO.value
+    return Finding(
+        rule="link_degraded",
+        title=f"The PCIe link runs at generation {generation} x{width} instead of {built[0]} x{built[1]}.",
+        severity="watch" if felt else "info",
+        share=share if felt else 0.0,
+        # A link at rest is slowed down on purpose; the highest speed seen during copies counts.
+        confidence=e.confidence(share, over=IDLE_INFO, certainty=0.9) if felt else e.quality * 0.4,
+        because=("the highest generation and width NVML reported while the program ran",),
+        remedies=remedies_for("link_degraded", e) if felt else (),
+    )
+
+
+def gpu_shared(e: Evidence) -> Finding | None:
+    """Other programs on the same GPU, taking turns with the observed one."""
+    others, switching = e.observation.other_pids, e.level("ctxsw")
+    if not others and not switching > SWITCHING.value:
+        return None
+    felt = switching > SWITCHING.value
+    because = []
+    if others:
+        because.append(f"other processes hold a context: pid {', '.join(str(p) for p in others[:5])}")
+    if felt:
+        because.append(f"switching between programs takes {percent(switching)} of the time")
+    return Finding(
+        rule="gpu_shared",
+        title="The GPU is shared with other programs.",
+        severity="watch" if felt else "info",
+        share=switching if felt else 0.0,
+        confidence=e.confidence(switching, over=SWITCHING) if felt else e.quality * 0.5,
+        because=tuple(because),
+        remedies=remedies_for("gpu_shared", e) if felt else (),
+    )

@@ -1,0 +1,65 @@
+"""Rules for clocks that are held down."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perfzero.diagnose.evidence import Evidence
+from perfzero.diagnose.remedies import remedies_for
+from perfzero.diagnose.thresholds import AT_ROOF, CAPPED, CLOCK_LOSS, HOT
+from perfzero.diagnose.verdict import Finding, Gain
+from perfzero.text import percent, quantity
+
+
+def power_capped(e: Evidence) -> Finding | None:
+    """The board is at its power limit; for a GPU at work that is how it should be."""
+    capped = e.level("capped_power")
+    if not capped >= CAPPED.value:
+        return None
+    loss = _clock_loss(e)
+    # Compute-bound work at the limit is healthy. Elsewhere a low clock costs what it costs.
+    healthy = e.share("tensor", "memory", "fma") >= AT_ROOF.value
+    felt = not healthy and loss >= CLOCK_LOSS.value
+    return Finding(
+        rule="power_capped",
+        title=f"The board is at its power limit {percent(capped)} of the time.",
+        severity="watch" if felt else "info",
+        share=loss,
+        confidence=e.confidence(capped, over=CAPPED),
+        because=_clock_in_words(e),
+        gain=Gain(1.0, 1.0 / (1.0 - loss), "the clock could rise to its maximum") if 0 < loss < 1 else None,
+        remedies=remedies_for("power_capped", e) if felt else (),
+    )
+
+
+def thermal(e: Evidence) -> Finding | None:
+    """The GPU slows down to protect itself."""
+    hot = float(np.fmax(e.level("capped_thermal"), e.level("capped_hardware")))
+    if not hot >= HOT.value:
+        return None
+    loss = _clock_loss(e)
+    return Finding(
+        rule="thermal",
+        title=f"The GPU slows itself down {percent(hot)} of the time, from heat or a power brake.",
+        severity="watch",
+        share=max(loss, 0.0),
+        confidence=e.confidence(hot, over=HOT),
+        because=(*_clock_in_words(e), f"temperature {e.level('temperature'):.0f} °C"),
+        gain=Gain(1.0, 1.0 / (1.0 - loss), "the clock could rise to its maximum") if 0 < loss < 1 else None,
+        remedies=remedies_for("thermal", e),
+    )
+
+
+def _clock_loss(e: Evidence) -> float:
+    """Share of its maximum by which the clock is lower, 0 if unknown."""
+    most = e.gpu.sm_clock_max_hz
+    return max(0.0, 1.0 - e.clock_hz / most) if most and e.clock_hz > 0 else 0.0
+
+
+def _clock_in_words(e: Evidence) -> tuple[str, ...]:
+    most, limit = e.gpu.sm_clock_max_hz, e.gpu.power_limit_w
+    words = [f"SM clock {quantity(e.clock_hz, 'hertz')}" + (f" of {quantity(most, 'hertz')}" if most else "")]
+    power = e.level("power")
+    if power > 0:
+        words.append(f"board power {power:.0f} W" + (f" of {limit:.0f} W" if limit else ""))
+    return tuple(words)

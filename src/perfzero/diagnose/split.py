@@ -1,0 +1,270 @@
+"""
+Where the time went: every sample is shared out among eight classes, which add up to 1.
+
+Kernels are shorter than a sample of 1 ms, so a sample is no member of one class; it is split:
+
+    1 - gr_active     idle, or copy as far as the copy engine or PCIe was busy meanwhile
+    gr_active         the class of its rates *while busy* (rate / gr_active, capped at 1):
+        communication   a link is busy and few SMs are
+        memory, tensor or fma    whichever is used most, if at least `BOUND` of its practical roof
+        in proportion   if none is, but together they are: kernels of different kinds within one
+                        sample; what they leave goes on to the next lines
+        small_grid      less than half of the SMs had work
+        latency         none of these: the SMs were held and nothing was at its limit
+
+Zoom bursts (10 µs) resolve single kernels. With enough of them, and if they saw the same mix of
+work as the long windows, the busy part is divided as they say; idle and copy always come from
+the long windows, which see whole steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfzero.diagnose.roofs import Roofs
+from perfzero.diagnose.thresholds import (
+    ANY_WORK,
+    BOUND,
+    COMM_LINK,
+    COMM_SM,
+    COPY_FULL,
+    COPY_NOISE,
+    SMALL_GRID,
+    SUBSTANTIAL,
+    ZOOM_BUSY,
+    ZOOM_TYPICAL,
+)
+from perfzero.diagnose.verdict import TIME_CLASSES, TimeClass
+from perfzero.series.stats import block_sums, blocks_of, bootstrap_shares
+from perfzero.values import FloatArray, Samples
+
+BUSY_CLASSES: tuple[TimeClass, ...] = tuple(c for c in TIME_CLASSES if c not in ("idle", "copy"))
+AT = {name: place for place, name in enumerate(TIME_CLASSES)}
+
+LONG_BLOCK_S = 0.1
+"""Blocks for the bootstrap: longer than most steps, so that blocks are nearly independent."""
+
+ZOOM_BLOCK_S = 0.005
+
+FINE_S = 0.002
+"""Samples up to this long can tell gaps between launches from a wait for data."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rates:
+    """
+    Samples as shares of practical roofs: all float64 of shape (n,), NaN where not measured.
+
+    `gr`, `copying` are shares of the sample's time; the others hold for its busy part.
+    """
+
+    seconds: FloatArray
+    gr: FloatArray
+    copying: FloatArray
+    sm: FloatArray
+    memory: FloatArray
+    tensor: FloatArray
+    fp32: FloatArray
+    fp64: FloatArray
+    pcie_both: FloatArray
+    nvlink: FloatArray
+
+    @property
+    def busy_s(self) -> FloatArray:
+        """Seconds of each sample in which the GPU had a kernel, 0 where unknown; shape (n,)."""
+        return np.nan_to_num(self.seconds * self.gr)
+
+    @property
+    def fma(self) -> FloatArray:
+        """The busier of the FP32 and FP64 pipes, shape (n,)."""
+        return np.fmax(self.fp32, self.fp64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """
+    Shares of time by class, adding up to 1.
+
+    `replicates` (r, 8): the shares resampled blocks give, columns as `TIME_CLASSES`.
+    `rates`: the samples whose busy part set the mix. `fine_idle`: which part of the idle time lies
+    within milliseconds in which a kernel ran too; NaN if samples are too long to tell.
+    `zoom_refused`: why bursts that exist were not used.
+    """
+
+    shares: Mapping[TimeClass, float]
+    replicates: FloatArray
+    rates: Rates
+    weights: FloatArray
+    known: float  # share of the samples' time that could be split
+    fine_idle: float
+    from_zoom: bool
+    zoom_refused: str | None = None
+
+    def busy_share(self, where: NDArray[np.bool_]) -> float:
+        """Share of all time for which *where* (over `rates`, shape (n,)) holds while the GPU is busy."""
+        busy = self.rates.busy_s
+        whole = float(np.sum(busy))
+        busy_part = 1.0 - self.shares["idle"] - self.shares["copy"]
+        return busy_part * float(np.sum(busy[where])) / whole if whole > 0 else 0.0
+
+    def while_in(self, name: TimeClass, rate: FloatArray) -> float:
+        """Mean of *rate* (over `rates`) during the time of the busy class *name*; NaN if there was none."""
+        weight = self.weights[:, AT[name]] * self.rates.seconds
+        known = np.isfinite(rate)
+        total = float(np.sum(weight[known]))
+        return float(np.sum(weight[known] * rate[known])) / total if total > 0 else math.nan
+
+
+def rates_of(samples: Samples, roofs: Roofs) -> Rates:
+    """*samples* of either tier as shares of *roofs*; rows without GR activity are left out."""
+    samples = samples.where(np.isfinite(samples.column("gr_active")))
+    seconds, gr = samples.duration_s, samples.column("gr_active")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        down, up = samples.column("pcie_rx_bytes") / seconds, samples.column("pcie_tx_bytes") / seconds
+        dram = (samples.column("dram_read_bytes") + samples.column("dram_write_bytes")) / seconds
+        dram = np.where(np.isfinite(dram), dram, samples.column("dram_active") * roofs.dram_peak)
+        # What copies move through DRAM is not the kernels' doing.
+        kernels = np.maximum(dram - np.nan_to_num(down) - np.nan_to_num(up), 0.0)
+        link = np.fmax(samples.column("nvlink_rx_bytes"), samples.column("nvlink_tx_bytes")) / seconds
+
+        def busy(share: FloatArray) -> FloatArray:
+            return np.minimum(np.where(gr > 0, share / gr, 0.0), 1.0)
+
+        return Rates(
+            seconds=seconds,
+            gr=gr,
+            copying=np.fmax(samples.column("ce_active"), np.fmax(down, up) / roofs.pcie),
+            sm=busy(samples.column("sm_active")),
+            memory=busy(kernels / roofs.dram),
+            tensor=busy(samples.column("tensor_active") / roofs.tensor),
+            fp32=busy(samples.column("fma_active") / roofs.fma),
+            fp64=busy(samples.column("fp64_active") / roofs.fma),
+            pcie_both=busy(np.minimum(down, up) / roofs.pcie),
+            nvlink=busy(link / roofs.nvlink),
+        )
+
+
+def classify(rates: Rates) -> FloatArray:
+    """Share of each sample's time by class: float64 of shape (n, 8), rows adding up to 1."""
+    rows = len(rates.seconds)
+    out = np.zeros((rows, len(TIME_CLASSES)))
+    idle = 1.0 - rates.gr
+    ramp = (np.nan_to_num(rates.copying) - COPY_NOISE.value) / (COPY_FULL.value - COPY_NOISE.value)
+    copy = idle * np.clip(ramp, 0.0, 1.0)
+    out[:, AT["copy"]] = copy
+    out[:, AT["idle"]] = idle - copy
+
+    uses = np.nan_to_num(np.column_stack([rates.memory, rates.tensor, rates.fma]))
+    columns = np.array([AT["memory"], AT["tensor"], AT["fma"]])
+    mix = np.zeros((rows, len(TIME_CLASSES)))
+    few_sms = rates.sm < COMM_SM.value
+    comm = few_sms & ((rates.nvlink >= COMM_LINK.value) | (rates.pcie_both >= COMM_LINK.value))
+    bound = ~comm & (uses.max(axis=1) >= BOUND.value)
+    mix[comm, AT["communication"]] = 1.0
+    mix[bound, columns[uses[bound].argmax(axis=1)]] = 1.0
+
+    visible = np.where(uses >= SUBSTANTIAL.value, uses, 0.0)
+    together = visible.sum(axis=1)
+    several = ~comm & ~bound & (together >= BOUND.value)
+    parts = visible / np.maximum(together, 1.0)[:, None]
+    for place, column in enumerate(columns):
+        mix[several, column] = parts[several, place]
+    rest = np.where(comm | bound, 0.0, 1.0 - mix.sum(axis=1))
+    small = rates.sm < SMALL_GRID.value  # NaN: unknown, so not called small
+    mix[small, AT["small_grid"]] += rest[small]
+    mix[~small, AT["latency"]] += rest[~small]
+    return out + mix * rates.gr[:, None]
+
+
+def split_time(long: Samples, zoom: Samples, roofs: Roofs) -> Split | None:
+    """Share out the time of *long*, its busy part as *zoom* resolves it; None without GR activity."""
+    rates = rates_of(long, roofs)
+    if not float(np.sum(rates.seconds)) > 0:
+        return None
+    weights = classify(rates)
+    kept = long.where(np.isfinite(long.column("gr_active")))
+    sums = block_sums(weights * rates.seconds[:, None], block=blocks_of(kept, length_s=LONG_BLOCK_S))
+    shares, replicates = sums.sum(axis=0), bootstrap_shares(sums)
+    known = float(np.sum(rates.seconds)) / float(np.sum(long.duration_s))
+    fine = _fine_idle(rates, weights)
+
+    close = rates_of(zoom, roofs)
+    refused = _zoom_refusal(close, rates)
+    if refused is None:
+        close_weights = classify(close)
+        close_kept = zoom.where(np.isfinite(zoom.column("gr_active")))
+        seconds = close_weights * close.seconds[:, None]
+        seconds[:, [AT["idle"], AT["copy"]]] = 0.0
+        close_sums = block_sums(seconds, block=blocks_of(close_kept, length_s=ZOOM_BLOCK_S))
+        shares = _divide_busy(shares[None, :] / shares.sum(), close_sums.sum(axis=0)[None, :])[0]
+        replicates = _divide_busy(replicates, bootstrap_shares(close_sums))
+        rates, weights = close, close_weights
+    return Split(
+        shares=_exact(shares),
+        replicates=replicates,
+        rates=rates,
+        weights=weights,
+        known=known,
+        fine_idle=fine,
+        from_zoom=refused is None,
+        zoom_refused=refused or None,
+    )
+
+
+def _divide_busy(shares: FloatArray, mix: FloatArray) -> FloatArray:
+    """*shares* (r, 8) with their busy part divided among the classes as *mix* (r, 8) is."""
+    away = [AT["idle"], AT["copy"]]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        part = mix / mix.sum(axis=1, keepdims=True)
+    out = np.asarray(part * (1.0 - shares[:, away].sum(axis=1, keepdims=True)), np.float64)
+    out[:, away] = shares[:, away]
+    return out
+
+
+def _exact(shares: FloatArray) -> dict[TimeClass, float]:
+    """*shares* (8,) scaled so that they add up to exactly 1, rounding errors put on the largest."""
+    values = [float(v) for v in shares / shares.sum()]
+    largest = max(range(len(values)), key=values.__getitem__)
+    for _ in range(len(values)):
+        error = 1.0 - sum(values)
+        if not error:
+            break
+        values[largest] += error
+    return dict(zip(TIME_CLASSES, values, strict=True))
+
+
+def _fine_idle(rates: Rates, weights: FloatArray) -> float:
+    """Share of the idle time that lies within samples in which a kernel ran; NaN if they are too long."""
+    if float(np.median(rates.seconds)) > FINE_S:
+        return math.nan
+    idle = weights[:, AT["idle"]] * rates.seconds
+    whole = float(np.sum(idle))
+    return float(np.sum(idle[rates.gr > ANY_WORK.value])) / whole if whole > 0 else math.nan
+
+
+def _zoom_refusal(zoom: Rates, long: Rates) -> str | None:
+    """Why the bursts do not set the mix: "" if there are none, a sentence if there are, None if they do."""
+    if len(zoom.seconds) == 0:
+        return ""
+    seen = float(np.sum(zoom.busy_s))
+    if seen < ZOOM_BUSY.value:
+        return f"the zoom bursts saw only {seen * 1e3:.1f} ms of work"
+    for name in ("memory", "tensor", "sm"):
+        near, far = _busy_mean(getattr(zoom, name), zoom), _busy_mean(getattr(long, name), long)
+        if math.isnan(near) and not math.isnan(far):
+            return f"the zoom bursts lack the counters for {name}"
+        if abs(near - far) > ZOOM_TYPICAL.value:
+            return f"the zoom bursts saw other work: {name} at {near:.0%} there, at {far:.0%} over the whole"
+    return None
+
+
+def _busy_mean(rate: FloatArray, rates: Rates) -> float:
+    known = np.isfinite(rate)
+    busy = rates.busy_s[known]
+    total = float(np.sum(busy))
+    return float(np.sum(rate[known] * busy)) / total if total > 0 else math.nan

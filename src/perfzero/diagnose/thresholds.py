@@ -1,0 +1,371 @@
+"""
+Every limit a verdict depends on, in one table, each with the reason it has this value.
+
+A number in a comparison anywhere else in `diagnose` is a defect, and a test looks for them.
+"anchored" limits come from a document or a measurement, named in `source`; the others are our
+choice, and say so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+NVIDIA_TRIAGE = "NVIDIA Compute Triage Guide (2026)"
+TENSORFLOW = "TensorFlow profiler's input-pipeline analyser constants"
+DCGM = "DCGM's interpretation notes for profiling fields"
+H200 = "measured on an H200, 2026-11-29"
+KINETO = "Kineto's TensorBoard plugin"
+CHOICE = "our choice"
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """One limit: what it is held against, why it stands where it stands, and who says so."""
+
+    name: str
+    value: float
+    unit: Literal["ratio", "bytes/s", "seconds", "count/s", "count", ""]
+    reason: str
+    source: str
+
+
+# Gates: whether the data may be judged at all.
+IMPOSSIBLE_SHARE = Threshold(
+    "impossible_share",
+    0.01,
+    "ratio",
+    "One impossible value in a hundred may be a glitch; more is a counter that does not work.",
+    CHOICE,
+)
+DROPPED_SHARE = Threshold(
+    "dropped_share",
+    0.05,
+    "ratio",
+    "Each window may lose its first and last sample; a twentieth of all rows means broken time stamps.",
+    H200,
+)
+LOST_SHARE = Threshold(
+    "lost_share", 0.5, "ratio", "With half of the samples missing, what is left need not be typical.", CHOICE
+)
+LOST_DOUBT = Threshold("lost_doubt", 0.01, "ratio", "Losses up to one percent cannot move a share.", CHOICE)
+L2_SLACK = Threshold(
+    "l2_slack",
+    1.05,
+    "ratio",
+    "R x D_r above what the L2 can deliver is impossible; 5 % for clock error.",
+    "science: physical check of the L2/DRAM ratio",
+)
+DRAM_SLACK = Threshold(
+    "dram_slack",
+    1.05,
+    "ratio",
+    "DRAM cannot be busy longer than the engines that use it; 5 % for counter error.",
+    CHOICE,
+)
+DRAM_NOISE = Threshold(
+    "dram_noise", 0.02, "ratio", "Refresh, ECC scrubbing and display traffic without any kernel.", CHOICE
+)
+DEAD_COUNTER = Threshold(
+    "dead_counter", 1e-6, "ratio", "No running kernel leaves every counter below one in a million.", CHOICE
+)
+SMI_CONTRADICTS = Threshold(
+    "smi_contradicts",
+    0.5,
+    "ratio",
+    "If some kernel ran half of the time, counters that are all zero are dead (zeros after Xid 31).",
+    "DCGM issue 303",
+)
+SHORTEST_LOOK = Threshold(
+    "shortest_look", 0.05, "seconds", "Less than 50 ms of samples is shorter than many a single step.", CHOICE
+)
+SHORT_LOOK = Threshold(
+    "short_look", 2.0, "seconds", "Two seconds of samples hold several steps of most programs.", CHOICE
+)
+NO_WORK = Threshold(
+    "no_work",
+    0.05,
+    "ratio",
+    "A GPU active less than 5 % in every second has finished or not begun.",
+    TENSORFLOW,
+)
+COPY_QUIET = Threshold(
+    "copy_quiet",
+    0.02,
+    "ratio",
+    "Pageable copies keep the copy engine at 24 % while GR reads 3 %; 2 % is background.",
+    H200,
+)
+NOT_STEADY = Threshold(
+    "not_steady",
+    0.10,
+    "ratio",
+    "A shift of 10 % between the halves of the steady stretch is an incident.",
+    "Greyhound/FALCON: at least 10 % change",
+)
+SOURCES_DISAGREE = Threshold(
+    "sources_disagree",
+    0.15,
+    "ratio",
+    "Both read the same engine: PM sampling and GPM gave the same numbers side by side.",
+    H200,
+)
+
+# Time shares: to which class a sample's time belongs.
+COPY_NOISE = Threshold(
+    "copy_noise",
+    0.02,
+    "ratio",
+    "The sampler's own records are about 2 % of a PCIe 5 link at a period of 10 µs; below is no copy.",
+    H200,
+)
+COPY_FULL = Threshold(
+    "copy_full",
+    0.10,
+    "ratio",
+    "During a pageable copy the engine moves data 24 % and the link is used 12 % of the time; the host "
+    "fills staging buffers in between. From a tenth on, all the idle time around is the copy's.",
+    H200,
+)
+BOUND = Threshold(
+    "bound",
+    0.60,
+    "ratio",
+    "A unit used above 60 % of its roof is under pressure, above 80 % it binds.",
+    NVIDIA_TRIAGE,
+)
+SUBSTANTIAL = Threshold(
+    "substantial",
+    0.10,
+    "ratio",
+    "A resource below a tenth of its roof takes no visible part of a sample's time.",
+    CHOICE,
+)
+SMALL_GRID = Threshold(
+    "small_grid", 0.50, "ratio", "SM activity below one half is likely an ineffective use of the GPU.", DCGM
+)
+COMM_SM = Threshold(
+    "comm_sm",
+    0.30,
+    "ratio",
+    "NCCL kernels hold a few SMs up to about a quarter of them.",
+    "science: rule C1",
+)
+COMM_LINK = Threshold(
+    "comm_link",
+    0.15,
+    "ratio",
+    "A collective that is the only thing running uses well over this share of its link.",
+    CHOICE,
+)
+ZOOM_BUSY = Threshold(
+    "zoom_busy", 0.010, "seconds", "10 ms of busy time at 10 µs is 1,000 samples: shares good to 3 %.", CHOICE
+)
+ZOOM_TYPICAL = Threshold(
+    "zoom_typical",
+    0.10,
+    "ratio",
+    "A burst whose mean rates differ by more than this from the long windows saw another part of the step.",
+    CHOICE,
+)
+ANY_WORK = Threshold(
+    "any_work",
+    0.02,
+    "ratio",
+    "Above 2 % of GR activity at least one kernel ran within the millisecond.",
+    CHOICE,
+)
+
+# Step 1 and the rules of idleness.
+IDLE_INFO = Threshold("idle_info", 0.05, "ratio", "Input-bound from 5 % of the step time on.", TENSORFLOW)
+IDLE_WATCH = Threshold(
+    "idle_watch", 0.10, "ratio", "Idle or waiting for more than 10 % of the time is flagged.", NVIDIA_TRIAGE
+)
+IDLE_BAD = Threshold("idle_bad", 0.20, "ratio", "Highly input-bound from 20 % on.", TENSORFLOW)
+FINE_IDLE = Threshold(
+    "fine_idle",
+    0.50,
+    "ratio",
+    "Launch gaps are microseconds, so a kernel runs in nearly every millisecond; a wait for data leaves "
+    "whole milliseconds empty. Half of the idle time decides.",
+    CHOICE,
+)
+TINY_KERNEL = Threshold(
+    "tiny_kernel",
+    20e-6,
+    "seconds",
+    "A launch costs the host 5 to 20 µs under a framework; kernels shorter than that cannot hide it.",
+    "NVIDIA: launch latency; science: rule I1b; 50 tiny linears on an H200: 3 µs per kernel",
+)
+FAST_LAUNCHES = Threshold(
+    "fast_launches",
+    20_000.0,
+    "count/s",
+    "Eager PyTorch reached 39,000 launches/s with its main thread saturated; half of that is many.",
+    H200,
+)
+SOME_LAUNCHES = Threshold(
+    "some_launches",
+    1_000.0,
+    "count/s",
+    "Fewer launches than one per millisecond cannot leave fine gaps.",
+    CHOICE,
+)
+MAIN_BUSY = Threshold(
+    "main_busy", 0.80, "ratio", "A thread that works or spins four fifths of the time is the limit.", CHOICE
+)
+MAIN_SLEPT = Threshold(
+    "main_slept",
+    0.50,
+    "ratio",
+    "A main thread may spin all through the busy time; if it slept half of the idle time it waited.",
+    CHOICE,
+)
+WORKER_BUSY = Threshold(
+    "worker_busy", 0.50, "ratio", "Loader processes that keep up sleep; half a core each is work.", CHOICE
+)
+IO_WAIT = Threshold("io_wait", 0.10, "ratio", "A tenth of the time blocked on a disk is felt.", CHOICE)
+DISK_READS = Threshold(
+    "disk_reads", 50e6, "bytes/s", "50 MB/s is what a network file system or a hard disk gives.", CHOICE
+)
+THROTTLED = Threshold(
+    "throttled", 0.05, "ratio", "A CPU quota that bites 5 % of the time delays every step.", CHOICE
+)
+RUNQUEUE = Threshold(
+    "runqueue", 0.10, "ratio", "A main thread without a core 10 % of the time cannot feed the GPU.", CHOICE
+)
+CPU_FULL = Threshold("cpu_full", 0.90, "ratio", "No core is left for another loader process.", CHOICE)
+
+# Copies and links.
+PAGEABLE_RATE = Threshold(
+    "pageable_rate",
+    0.35,
+    "ratio",
+    "Pageable copies reached 12 % of the link, pinned ones 100 %; a third lies well between.",
+    H200,
+)
+ENGINE_SLOW = Threshold(
+    "engine_slow",
+    0.80,
+    "ratio",
+    "While it moves data from staging buffers the copy engine reached half of the link, from pinned memory "
+    "all of it: a pinned copy that fills only part of a sample is not taken for a pageable one.",
+    H200,
+)
+LINK_FULL = Threshold(
+    "link_full", 0.60, "ratio", "A link above 60 % of its roof is under pressure.", NVIDIA_TRIAGE
+)
+COMM_WATCH = Threshold("comm_watch", 0.06, "ratio", "Collectives moderate above 6 % of the step.", TENSORFLOW)
+COMM_BAD = Threshold("comm_bad", 0.20, "ratio", "Collectives high above 20 % of the step.", CHOICE)
+
+# Memory.
+MEMORY_INFO = Threshold("memory_info", 0.10, "ratio", "Below a tenth of the time no fix can be felt.", CHOICE)
+MEMORY_WATCH = Threshold("memory_watch", 0.25, "ratio", "A quarter of the time is worth a fusion.", CHOICE)
+MEMORY_BAD = Threshold("memory_bad", 0.50, "ratio", "Half of the time or more.", CHOICE)
+AMPLIFICATION_WATCH = Threshold(
+    "amplification_watch",
+    0.50,
+    "ratio",
+    "Half of what the SMs ask of the L2 has to come from DRAM.",
+    "science: L2/DRAM ratio",
+)
+AMPLIFICATION_BAD = Threshold(
+    "amplification_bad", 0.80, "ratio", "Nearly nothing is found in the L2 twice.", "science: L2/DRAM ratio"
+)
+HIT_LOW = Threshold(
+    "hit_low", 0.50, "ratio", "Under half of the sectors found in the L2.", "science: rule M2"
+)
+WRITE_HEAVY = Threshold(
+    "write_heavy", 1.5, "", "More writes than reads: optimiser, fills, activation stores.", "science: rule M4"
+)
+
+# Compute.
+TENSOR_UNUSED = Threshold(
+    "tensor_unused",
+    0.05,
+    "ratio",
+    "Below 5 % the tensor cores do not carry the arithmetic.",
+    "science: rule T1",
+)
+TENSOR_STARVED = Threshold(
+    "tensor_starved",
+    0.50,
+    "ratio",
+    "Tensor cores in use for less than half of the busy time.",
+    "science: rule T2",
+)
+FMA_HEAVY = Threshold(
+    "fma_heavy",
+    0.40,
+    "ratio",
+    "FP32 or FP64 pipes that busy do matrix work; LayerNorm stays far below.",
+    "science: rule T1",
+)
+COMPUTE_WATCH = Threshold("compute_watch", 0.10, "ratio", "A tenth of the time and more.", "science: rule T1")
+COMPUTE_BAD = Threshold("compute_bad", 0.30, "ratio", "Nearly a third of the time and more.", CHOICE)
+LATENCY_WATCH = Threshold(
+    "latency_watch", 0.25, "ratio", "A quarter of the time at no roof at all is worth a look.", CHOICE
+)
+SM_GOOD = Threshold("sm_good", 0.80, "ratio", "SM activity of 0.8 is necessary, though not sufficient.", DCGM)
+SM_DOCUMENT = Threshold(
+    "sm_document",
+    0.70,
+    "ratio",
+    "Below 0.7 cycles_active/cycles_elapsed counts as moderately idle.",
+    "the document that asked for this tool",
+)
+GR_GOOD = Threshold(
+    "gr_good", 0.90, "ratio", "Active nine tenths of the time, see idle_watch.", NVIDIA_TRIAGE
+)
+WELL_TENSOR = Threshold(
+    "well_tensor", 0.40, "ratio", "The tensor cores bind for the largest part of the time.", CHOICE
+)
+WELL_BOUND = Threshold(
+    "well_bound", 0.60, "ratio", "Some resource is near its roof for most of the time.", NVIDIA_TRIAGE
+)
+
+# Power, links, neighbours.
+CAPPED = Threshold("capped", 0.20, "ratio", "The cap acted in a fifth of the readings.", CHOICE)
+HOT = Threshold("hot", 0.05, "ratio", "Thermal slowdown is never normal; 5 % excludes a glitch.", CHOICE)
+CLOCK_LOW = Threshold(
+    "clock_low", 0.95, "ratio", "Clock below 95 % of its maximum while busy.", "science: rule P1"
+)
+CLOCK_LOSS = Threshold("clock_loss", 0.05, "ratio", "Below 5 % of the time, lost clock is not felt.", CHOICE)
+AT_ROOF = Threshold(
+    "at_roof", 0.50, "ratio", "A GPU at some roof half of the time draws its power for good reason.", CHOICE
+)
+CLOSE_CALL = Threshold(
+    "close_call",
+    0.05,
+    "ratio",
+    "Of two causes whose fixes save the same to within 5 points, both are told.",
+    CHOICE,
+)
+SWITCHING = Threshold(
+    "switching", 0.02, "ratio", "Context switches above 2 % mean a shared GPU.", "science: gate G1"
+)
+HEADROOM = Threshold(
+    "headroom",
+    0.45,
+    "ratio",
+    "A batch twice as large needs about twice the activations: half the memory free.",
+    CHOICE,
+)
+
+# Priors of the gain model: which part of a class's time a fix usually recovers, low and high.
+# They are assumptions until pairs of runs before and after have been collected; each gain names its own.
+RECOVER_INPUT = (0.80, 1.00)
+RECOVER_LAUNCH = (0.50, 0.95)
+RECOVER_SYNC = (0.30, 0.95)
+RECOVER_HOST = (0.30, 0.95)
+RECOVER_COPY = (0.60, 0.95)
+RECOVER_MEMORY = (0.15, 0.50)
+RECOVER_PRECISION = (0.40, 0.90)
+RECOVER_SMALL = (0.20, 0.80)
+RECOVER_LATENCY = (0.10, 0.50)
+RECOVER_COMM = (0.30, 0.90)
+
+TIER_CONFIDENCE = {"pm": 1.0, "gpm": 0.6, "nvml": 0.3}
+"""How much a signal tier can prove (science.md §2.2)."""
+
+THRESHOLDS: tuple[Threshold, ...] = tuple(t for t in list(globals().values()) if isinstance(t, Threshold))
