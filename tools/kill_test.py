@@ -122,8 +122,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         (args.out / "kill_test.txt").write_text("\n".join(text_of(o) for o in outcomes) + "\n")
         (args.out / "kill_test.json").write_text(json.dumps([asdict(o) for o in outcomes], indent=1) + "\n")
     bad = [outcome.name for outcome in outcomes if not outcome.ok]
+    skipped = [outcome.name for outcome in outcomes if outcome.skipped]
+    good = len(outcomes) - len(bad) - len(skipped)
     print(
-        f"{len(outcomes) - len(bad)} of {len(outcomes)} as they should be" + (f"; not: {bad}" if bad else "")
+        f"{good} as they should be; not: {', '.join(bad) or 'none'}; skipped: {', '.join(skipped) or 'none'}"
     )
     return 1 if bad else 0
 
