@@ -17,6 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 ZOO = ROOT / "zoo"
+EXPECTED = ROOT / "tests" / "recordings" / "expected.json"
 NO_WORKLOAD = {"cases.py", "loop.py", "busy_holder.py"}
 PROGRAMS = sorted(path.name for path in ZOO.glob("*.py") if path.name not in NO_WORKLOAD)
 
@@ -94,6 +95,16 @@ def test_the_command_of_every_case_is_one_that_its_program_understands(load, cas
 def test_all_cases_together_fit_into_one_call(cases: ModuleType) -> None:
     """Each needs its loop and some 12 s for start and analysis; a call on a lent GPU ends after 600 s."""
     assert sum(case.seconds + 12 for case in cases.CASES) < 480
+
+
+@pytest.mark.skipif(not EXPECTED.exists(), reason="no recordings are kept yet")
+def test_the_recordings_kept_expect_the_verdicts_of_the_table(cases: ModuleType) -> None:
+    """A value is the rule's id, or an object whose "verdict" is it."""
+    kept = json.loads(EXPECTED.read_text())
+    ids = {name: value["verdict"] if isinstance(value, dict) else value for name, value in kept.items()}
+    table = {case.name: case.expected for case in cases.CASES}
+
+    assert {name: ids.get(name) for name in table} == table
 
 
 def test_cases_are_chosen_by_name_in_the_order_of_the_table(cases: ModuleType) -> None:
