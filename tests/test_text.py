@@ -85,6 +85,7 @@ def test_a_missing_value_is_a_dash_and_never_a_zero(say: object, value: float) -
 def test_a_gain_is_an_interval_and_one_number_where_both_ends_agree() -> None:
     assert text.times(1.9, 2.3) == "1.9–2.3×"
     assert text.times(1.5, 1.5) == "1.5×"
+    assert text.times(1.17, 1.98) == "1.2–2.0×"
 
 
 def test_a_small_gain_is_not_rounded_up_to_a_big_one() -> None:

@@ -40,11 +40,17 @@ ENGLISH: Mapping[str, str] = {
     "doubt": "Doubt",
     "more": "More",
     "time": "time",
-    "needs": "if {needs}",
+    "needs": "{what} (provided: {needs})",
     "expect": "expect {gain}",
     "nothing_to_do": "nothing: there is no cheap gain left to find here",
     "next_limit": "{limit} is the next limit",
     "healthy": "healthy {threshold}",
+    "healthy_of": "healthy {name} {threshold}",
+    "healthy_dram_roof_share": "DRAM",
+    "healthy_nearest_roof_share": "roof",
+    "healthy_tensor_active": "tensor",
+    "healthy_l2_hit": "L2 hit",
+    "healthy_pcie_link_share": "PCIe",
     "more_doubts": "{count} more in report.json",
     "ask_doctor": "perfzero doctor   says what this machine lets perfzero read, and what unlocks more",
     "smi_said": "nvidia-smi said {smi}.",
@@ -178,8 +184,8 @@ def times(low: float, high: float) -> str:
     """An interval of speed-ups: (1.9, 2.3) -> "1.9–2.3×"; one number where both ends read the same."""
     if not (math.isfinite(low) and math.isfinite(high)):
         return MISSING
-    # Below 1.2 a second digit is the whole message: 1.05 is not 1.1.
-    digits = 2 if low < 1.2 else 1
+    # Where all of it is small a second digit is the whole message: 1.02–1.06 is not 1.0–1.1.
+    digits = 2 if high < 1.5 else 1
     first, last = f"{low:.{digits}f}", f"{high:.{digits}f}"
     return f"{first}×" if first == last else f"{first}–{last}×"
 

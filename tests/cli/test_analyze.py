@@ -34,7 +34,7 @@ def record() -> Callable[[Path], Path]:
 
     def write(folder: Path) -> Path:
         edges = START + np.arange(41, dtype=np.int64) * 1_000_000_000
-        busy = Samples(edges[:-1], edges[1:], {"smi_utilization": np.full(40, 0.5)})
+        busy = Samples(edges[:-1], edges[1:], {"smi_utilization": np.full(40, 0.97)})
         gpu = Gpu(0, "GPU-0", "NVIDIA T4", compute_capability=(7, 5))
         with RecordingWriter(
             folder,

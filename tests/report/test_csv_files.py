@@ -27,7 +27,6 @@ def test_the_summary_of_one_gpu_has_four_columns_and_exactly_these_rows(
         "verdict_confidence,0.91,,info\n"
         "expected_gain_low,1.9,,info\n"
         "expected_gain_high,2.3,,info\n"
-        "step_s,0.08123,,info\n"
         "time_idle,0.58,,info\n"
         "time_copy,0,,info\n"
         "time_communication,0,,info\n"

@@ -50,8 +50,6 @@ def _summary_rows(gpu: GpuReport) -> Iterator[tuple[str, str, str, str]]:
         if verdict.gain is not None:
             yield "expected_gain_low", number(verdict.gain.low), "", "info"
             yield "expected_gain_high", number(verdict.gain.high), "", "info"
-    if diagnosis.step_s is not None:
-        yield "step_s", number(diagnosis.step_s), "", "info"
     for name, share in diagnosis.shares.items():
         yield f"time_{name}", number(share), "", "info" if math.isfinite(share) else "unknown"
     for fact in diagnosis.facts.values():

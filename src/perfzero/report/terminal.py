@@ -96,6 +96,9 @@ def _worst(report: Report, gpu: GpuReport, say: Messages) -> Iterator[Renderable
     if diagnosis.steps:
         yield ""
         yield _steps(diagnosis, say)
+        shares = _shares(diagnosis.shares, say)
+        if shares:
+            yield _labelled([(say["time"], shares, "")])
     yield from _doubts(report.doubts, diagnosis.doubts, say)
     yield ""
 
@@ -120,11 +123,9 @@ def _actions(report: Report, diagnosis: Diagnosis, say: Messages) -> Iterator[tu
     for place, remedy in enumerate(remedies):
         what = text.printable(remedy.text)
         if remedy.needs:
-            needs = text.enumeration(tuple(text.printable(n) for n in remedy.needs))
-            what = f"{what} ({say['needs'].format(needs=needs)})"
+            needs = "; ".join(text.printable(n) for n in remedy.needs)
+            what = say["needs"].format(what=what.rstrip("."), needs=needs)
         yield say["or"] if place else say["do"], what, "" if place else _expected(verdict, say)
-    if not remedies and verdict.gain is not None:
-        yield say["do"], text.MISSING, _expected(verdict, say)
     if verdict.next_limit:
         yield say["then"], say["next_limit"].format(limit=text.printable(verdict.next_limit)), ""
     checks = [remedies[0].verify] if remedies and remedies[0].verify else []
@@ -171,17 +172,19 @@ def _steps(diagnosis: Diagnosis, say: Messages) -> RenderableType:
             Text(text.printable(step.text)),
             Text(_healthy(step, say)),
         )
-    shares = _shares(diagnosis.shares, say)
-    if shares:
-        grid.add_row(Text(f"  {say['time']}"), "", Text(shares), "")
     return grid
 
 
 def _healthy(step: StepAnswer, say: Messages) -> str:
-    """What a healthy program would show, of the step's first figure that something is demanded of."""
+    """What a healthy program would show, for the first figure of the step that is not as it should be."""
     for fact in step.facts:
-        if fact.threshold is not None:
-            return say["healthy"].format(threshold=text.threshold_words(fact.threshold, fact.unit))
+        if fact.threshold is not None and fact.status in ("watch", "bad"):
+            threshold = text.threshold_words(fact.threshold, fact.unit)
+            # The first question is about what its line begins with; elsewhere say of what.
+            name = say.get(f"healthy_{fact.name}")
+            if name is None:
+                return say["healthy"].format(threshold=threshold)
+            return say["healthy_of"].format(name=name, threshold=threshold)
     return ""
 
 
@@ -281,4 +284,7 @@ def _cost(watching: Watching | None, say: Messages) -> str:
 
 def _sentence(phrase: str) -> str:
     phrase = text.printable(phrase)
+    first = phrase.split(" ", 1)[0]
+    if first.isalpha() and first.islower():  # not "gr_active", nor "nvidia-smi"
+        phrase = phrase[0].upper() + phrase[1:]
     return phrase if phrase.endswith((".", "!", "?", ":")) else f"{phrase}."
