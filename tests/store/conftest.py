@@ -25,7 +25,11 @@ def make_samples(
 ) -> Samples:
     """*rows* samples side by side; row i of column k holds i + k / 8, exact in float32."""
     start = start_ns + np.arange(rows, dtype=np.int64) * period_ns
-    return Samples(start, start + period_ns, {name: np.arange(rows) + k / 8 for k, name in enumerate(names)})
+    return Samples(
+        start,
+        start + period_ns,
+        {name: np.arange(rows, dtype=np.float64) + k / 8 for k, name in enumerate(names)},
+    )
 
 
 @pytest.fixture

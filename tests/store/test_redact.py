@@ -82,11 +82,29 @@ def test_redacting_twice_is_redacting_once_and_keeps_the_number_of_arguments(com
         ("python t.py --password 'open sesame' --lr 1", f"python t.py --password {REMOVED} --lr 1"),
         ("curl -H 'Authorization: Bearer abcdefghij'", f"curl -H 'Authorization: {REMOVED}'"),
         ("got https://h/x?sig=abc&page=2", f"got https://h/x?sig={REMOVED}&page=2"),
+        ("docker run --env=HF_TOKEN=abc --rm", f"docker run --env=HF_TOKEN={REMOVED} --rm"),
+        ("t.py --resume --token abc x", f"t.py --resume --token {REMOVED} x"),
+        ("t.py --set=lr=1,token=abc", f"t.py --set=lr=1,token={REMOVED}"),
+        ("ARGS='--lr 1 --api-key abc'", f"ARGS='--lr 1 --api-key {REMOVED}'"),
+        ('{"lr": 1, "api_key": "a b"}', f'{{"lr": 1, "api_key": {REMOVED}}}'),
         ("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY----- x", f"{REMOVED} x"),
     ],
 )
 def test_a_secret_inside_a_shell_line_is_removed_and_the_rest_stays(shell: str, kept: str) -> None:
     assert ("bash", "-c", kept) == redact_command(["bash", "-c", shell])
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "piece",
+    ["a", "a=", "key=", "/a", " ", "-a ", "X-a", "eyJaaaaaaaa.", "?a", "aB3/", 'a="', "--", "://a", "://@"],
+)
+def test_a_very_long_argument_takes_no_long_time(piece: str) -> None:
+    """128 KiB, the longest that Linux allows; a quadratic expression would need minutes."""
+    argument = piece * (131_072 // len(piece))
+
+    assert len(redact_command([argument])) == 1
+    assert len(anonymous_text(argument)) <= len(argument)
 
 
 def test_a_random_string_is_a_secret_after_a_key_and_none_after_a_commit() -> None:

@@ -208,14 +208,19 @@ def open_recording(path: Path | str) -> Recording:
     manifest = _read_manifest(folder)
     doubts = _manifest_doubts(manifest)
     events = _Events(folder)
-    return Recording(
-        folder,
-        manifest=manifest,
-        windows=tuple(sorted(events.windows, key=lambda w: (w.start_ns, w.gpu))),
-        gaps=tuple(sorted(events.gaps, key=lambda g: g.start_ns)),
-        notes=tuple(sorted(events.notes, key=lambda n: n.time_ns)),
-        doubts=(*doubts, *events.doubts),
-    )
+    try:
+        return Recording(
+            folder,
+            manifest=manifest,
+            windows=tuple(sorted(events.windows, key=lambda w: (w.start_ns, w.gpu))),
+            gaps=tuple(sorted(events.gaps, key=lambda g: g.start_ns)),
+            notes=tuple(sorted(events.notes, key=lambda n: n.time_ns)),
+            doubts=(*doubts, *events.doubts),
+        )
+    except OSError as error:  # the folder may be entered but not listed
+        raise BrokenRecording(
+            f"{folder} cannot be listed: {error.strerror or error}.\nCheck its owner: ls -ld {folder}"
+        ) from error
 
 
 def _read_manifest(folder: Path) -> Manifest:

@@ -56,18 +56,22 @@ _WELL_KNOWN = re.compile(
     """,
     re.VERBOSE,
 )
-_BEARER = re.compile(r"\b(Bearer|Basic)(\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
-_HEADER = re.compile(r"\b((?:Proxy-)?Authorization|X-[\w-]*(?:Key|Token))(\s*:\s*)[^\r\n'\"]+", re.IGNORECASE)
+_BEARER = re.compile(r"\b(Bearer|Basic)(\s{1,3})[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
+_HEADER = re.compile(
+    r"\b((?:Proxy-)?Authorization|X-[\w-]{0,40}(?:Key|Token))(\s{0,3}:\s{0,3})[^\r\n'\"]+", re.IGNORECASE
+)
 # The password ends at the last @ of the authority: passwords may hold one themselves.
 _URL_LOGIN = re.compile(r"(?<=://)[^\s/?#'\"]+@")
 _QUERY = re.compile(
     r"([?&;](?:[\w.-]*(?:token|secret|password|signature|credential|key)|sig|sas)=)[^&#\s'\"]+", re.IGNORECASE
 )
 
-_NAME = r"[-+~]{0,3}[A-Za-z_][A-Za-z0-9_.\-/@]*"
-_VALUE = r"\"[^\"]*\"|'[^']*'|[^\s;&|\"']+"
-_ASSIGNED = re.compile(rf"(?P<name>{_NAME})(?P<between>\s*=\s*|:\s*)(?P<value>{_VALUE})")
-_FLAG_THEN_VALUE = re.compile(rf"(?<![\w-])(?P<name>--?[A-Za-z][\w.\-]*)(?P<between>\s+)(?P<value>{_VALUE})")
+# Every expression starts at a boundary or is bounded, so that an argument of 100 KB takes no minute.
+_NAME = r"[-+~]*[A-Za-z_][A-Za-z0-9_.\-/@]*"
+_ASSIGNED = re.compile(rf"(?<![\w.\-/@+~])(?P<name>{_NAME})[\"']?(?:\s*=|:)\s*")
+_FLAG_THEN_VALUE = re.compile(r"(?<![\w-])(?P<name>--?[A-Za-z][\w.\-]*)\s+(?!-)")
+_VALUE = re.compile(r"\"[^\"]*\"|'[^']*'|[^\s;&|\"']+")
+_BEGINNING = re.compile(r"[\"']?[^\s;&|\"']{0,200}")
 _WHOLE_ASSIGNMENT = re.compile(rf"(?P<name>{_NAME})=(?P<value>[\s\S]*)")
 _FLAG = re.compile(r"--?[A-Za-z][\w.\-]*")
 _RANDOM = re.compile(r"(?=[^/]*[0-9])(?=[^0-9]*[A-Za-z])[A-Za-z0-9+/=_\-]{20,}")
@@ -122,8 +126,7 @@ def redact_text(text: str) -> str:
     text = _BEARER.sub(rf"\1\2{REMOVED}", text)
     text = _URL_LOGIN.sub(f"{REMOVED}@", text)
     text = _QUERY.sub(rf"\1{REMOVED}", text)
-    text = _ASSIGNED.sub(_without_value, text)
-    return _FLAG_THEN_VALUE.sub(_without_value, text)
+    return _without_values(_FLAG_THEN_VALUE, _without_values(_ASSIGNED, text))
 
 
 def anonymous_text(text: str, *, names: Iterable[str] = ()) -> str:
@@ -153,7 +156,18 @@ def _is_secret(name: str, value: str) -> bool:
     return False
 
 
-def _without_value(match: re.Match[str]) -> str:
-    if match["value"].startswith("-") or not _is_secret(match["name"], match["value"]):
-        return match[0]
-    return f"{match['name']}{match['between']}{REMOVED}"
+def _without_values(named: re.Pattern[str], text: str) -> str:
+    """*text* without the values that follow a secret name, as *named* finds them."""
+    parts: list[str] = []
+    done = at = 0
+    while found := named.search(text, at):
+        beginning = _BEGINNING.match(text, found.end())
+        secret = beginning and _is_secret(found["name"], beginning[0])
+        value = _VALUE.match(text, found.end()) if secret else None
+        if value:
+            parts += [text[done : value.start()], REMOVED]
+            done = at = value.end()
+        else:
+            # What follows may be a name itself: --env=TOKEN=x, --resume --token x.
+            at = found.end("name")
+    return "".join([*parts, text[done:]])

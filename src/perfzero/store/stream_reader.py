@@ -95,7 +95,7 @@ class _Reader:
         if schema is None:
             return StreamContent(Samples.empty(), tuple(self._doubts))
         names = self._known_columns(schema)
-        samples = self._trusted_rows(self._batches(schema, names), names)
+        samples = self._trusted_rows(self._batches(schema), schema, names)
         return StreamContent(samples, tuple(self._doubts))
 
     def _schema(self) -> Any:
@@ -131,9 +131,9 @@ class _Reader:
             )
         return [n for n in schema.names[2:] if n in BY_NAME]
 
-    def _batches(self, schema: Any, names: Sequence[str]) -> list[dict[str, NDArray[Any]]]:
-        """Column name -> values for each batch that can be decoded."""
-        batches: list[dict[str, NDArray[Any]]] = []
+    def _batches(self, schema: Any) -> list[Any]:
+        """The batches that can be decoded."""
+        batches: list[Any] = []
         damaged = rows = 0
         max_rows = self._max_cells // len(schema)
         while True:
@@ -149,7 +149,7 @@ class _Reader:
                     break
                 batch = pa.ipc.read_record_batch(pa.ipc.read_message(pa.py_buffer(message.framed())), schema)
                 batch.validate(full=True)
-                batches.append(_arrays(batch, names))
+                batches.append(batch)
                 rows += count
             except _Unframed as error:
                 self._doubts.append(f"{self._name}: {error}.")
@@ -186,16 +186,14 @@ class _Reader:
         self._left -= count
         return data
 
-    def _trusted_rows(self, batches: list[dict[str, NDArray[Any]]], names: Sequence[str]) -> Samples:
-        if not batches:
-            return Samples.empty(names)
-        start = np.concatenate([b["start_ns"] for b in batches])
-        end = np.concatenate([b["end_ns"] for b in batches])
+    def _trusted_rows(self, batches: list[Any], schema: Any, names: Sequence[str]) -> Samples:
+        table = pa.Table.from_batches(batches, schema)
+        start, end = (_times(table.column(n)) for n in TIMES)
         columns: dict[str, FloatArray] = {}
         infinite = 0
         for name in names:
             with np.errstate(invalid="ignore"):  # a damaged float may be a signalling NaN
-                values = np.concatenate([b[name] for b in batches]).astype(np.float64)
+                values = table.column(name).to_numpy().astype(np.float64)
             wild = np.isinf(values)
             infinite += int(wild.sum())
             values[wild] = np.nan
@@ -294,15 +292,10 @@ def _message_header(metadata: bytes) -> tuple[int, int]:
     )
 
 
-def _arrays(batch: Any, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-    result: dict[str, NDArray[Any]] = {}
-    for name in TIMES:
-        column = batch.column(name)
-        # A time that is missing makes the row impossible, which drops it.
-        result[name] = (column.fill_null(-1) if column.null_count else column).to_numpy(zero_copy_only=False)
-    for name in names:
-        result[name] = batch.column(name).to_numpy(zero_copy_only=False)
-    return result
+def _times(column: Any) -> IntArray:
+    # A time that is missing makes the row impossible, which drops it.
+    values = (column.fill_null(-1) if column.null_count else column).to_numpy()
+    return np.asarray(values, dtype=np.int64)
 
 
 def _longest_ordered(values: IntArray) -> NDArray[np.bool_]:
