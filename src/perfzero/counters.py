@@ -420,7 +420,7 @@ BOARD_COUNTERS: tuple[Counter, ...] = (
         "energy",
         "joules",
         "total",
-        "Energy the board took during the sample.",
+        "Energy the board took during the sample: its mean power times the time.",
         "board",
         dcgm=156,
         otel="hw.energy",

@@ -116,7 +116,8 @@ class Policy:
             self._worked_at = self._next_at = s.now_s
         if not self._steady and (s.settled or s.now_s - self._worked_at >= self._d.warmup_max_s):
             self._steady = True
-            self._next_at = s.now_s
+            if not self._explicit:
+                self._next_at = s.now_s
         if s.session == "zoom":
             if self._zoomed:
                 return Action("close")

@@ -22,6 +22,7 @@ when it runs as root and the recorder does not.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import select
@@ -157,7 +158,9 @@ class Sampler:
         if len(samples):
             self._count += len(samples)
             self.say("samples", kind=self._kind)
-            np.lib.format.write_array(self._out, pack(samples), allow_pickle=False)
+            block = io.BytesIO()  # NumPy would seek in a real file, and a pipe cannot
+            np.lib.format.write_array(block, pack(samples), allow_pickle=False)
+            self._out.write(block.getbuffer())
             self._out.flush()
 
     def _end_window(self) -> None:

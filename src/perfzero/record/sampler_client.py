@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -143,7 +143,7 @@ class SamplerClient:
                 if "cpu_s" in event:
                     self.cpu_s = float(event["cpu_s"])
                 if event.get("event") == "samples":
-                    table = np.lib.format.read_array(out, allow_pickle=False)
+                    table = np.lib.format.read_array(_Bytes(out), allow_pickle=False)
                     self._on_samples(self.gpu.index, str(event["kind"]), unpack(table))
                 else:
                     self._on_event(self.gpu.index, event)
@@ -160,6 +160,13 @@ class SamplerClient:
         self._on_event(
             self.gpu.index, {"event": "gone", "exit_code": self._process.returncode, "detail": detail}
         )
+
+
+class _Bytes:
+    """A stream that is only read from: NumPy would seek in a real file, and a pipe cannot."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.read = stream.read
 
 
 def _plain_environment() -> dict[str, str]:

@@ -254,7 +254,7 @@ class Recorder:
             self._host.close()
         chosen = self._watches or self._candidates
         self._writer.update(
-            gpus=tuple(w.gpu for w in chosen),
+            **({"gpus": tuple(w.gpu for w in chosen)} if chosen else {}),
             tiers={w.gpu.index: w.tier for w in chosen},
             tier_reasons={w.gpu.index: w.tier_reason or self._why(w) for w in chosen},
             other_pids={w.gpu.index: self._others(w) for w in chosen},
@@ -282,8 +282,12 @@ class Recorder:
     # --- parts ---
 
     def _open(self, gpus: Sequence[Gpu]) -> None:
-        self._host = Host(self._watched.pid)
-        self._host.open()
+        host = Host(self._watched.pid)
+        try:
+            host.open()
+            self._host = host
+        except SourceError:
+            self._note("host", "The program had ended before it could be looked at.")
         hints = library_hints(self._target.command, self._watched.pid)
         trouble: SourceError | None = None
         for gpu in gpus:

@@ -31,6 +31,12 @@ GPM_EVERY_S = 0.5
 GPM_ALONE_EVERY_S = 0.2
 """5 Hz where GPM is all there is."""
 
+GPM_DEFAULT = (
+    "gr_active", "sm_active", "tensor_active", "dram_active", "fma_active", "warps_active",
+    "pcie_rx_bytes", "pcie_tx_bytes", "fp64_active", "nvlink_rx_bytes", "nvlink_tx_bytes",
+)  # fmt: skip
+"""What GPM is asked for: enough for the verdict of a run that has nothing else."""
+
 BOARD_EVERY_S = 0.5
 CAPPED_OVER_S = 3.0
 """The board counts as power-capped when most readings of this time say so: it flickers."""
@@ -82,7 +88,7 @@ class GpuWatch:
         self.tier_reason = ""
         self.sessions = 0
         self.sampler_cpu_s = 0.0
-        self._gpm: Gpm | None = Gpm(gpu) if source != "nvml" else None
+        self._gpm: Gpm | None = Gpm(gpu, names=GPM_DEFAULT) if source != "nvml" else None
         self._writer = writer
         self._settings = settings
         self._source = source

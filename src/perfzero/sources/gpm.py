@@ -34,13 +34,17 @@ NAN = float("nan")
 
 
 class Gpm:
-    """GPM averages of one GPU; each `read` that comes late enough is one row since the previous one."""
+    """
+    GPM averages of one GPU; each `read` that comes late enough is one row since the previous one.
+
+    *names* are the counters to ask for, by default all: each costs about 0.1 ms of CPU a reading.
+    """
 
     name = "gpm"
 
-    def __init__(self, gpu: Gpu) -> None:
+    def __init__(self, gpu: Gpu, *, names: Sequence[str] | None = None) -> None:
         self.gpu = gpu
-        self.counters: Sequence[Counter] = gpm_counters()
+        self.counters: Sequence[Counter] = [c for c in gpm_counters() if names is None or c.name in names]
         self._nvml: Any = None
         self._device: _nvml.Device | None = None
         self._samples: list[Any] = []  # the last snapshot but one, and the last

@@ -69,7 +69,6 @@ class Board:
         self._device: _nvml.Device | None = None
         self._readings = 0
         self._last_ns = 0
-        self._last_energy_mj: int | None = None
 
     @property
     def calls(self) -> int:
@@ -77,20 +76,18 @@ class Board:
         return 0 if self._device is None else self._device.calls
 
     def open(self) -> None:
-        """Initialise NVML and take the stamp and the energy from which the first reading counts."""
+        """Initialise NVML and take the stamp from which the first reading counts."""
         if self._device is not None:
             return
         nvml = _nvml.open_session()
         try:
             device = _nvml.Device(nvml, self.gpu.uuid)
-            energy = device.ask("nvmlDeviceGetTotalEnergyConsumption")
         except BaseException:
             _nvml.close_session(nvml)
             raise
         self._device = device
         self._readings = 0
         self.spent_ns = 0
-        self._last_energy_mj = energy
         self._last_ns = time.time_ns()
 
     def read(self) -> Samples:
@@ -114,6 +111,9 @@ class Board:
         self._last_ns = end_ns
         if end_ns <= start_ns:
             return Samples.empty(c.name for c in self.counters)
+        # The driver's own energy counter costs 3.6 ms of CPU a call (H200, driver 580), 35 times
+        # the reading of the power, which it averages over a second: so power times time it is.
+        row["energy"] = row["power"] * (end_ns - start_ns) / 1e9
         return Samples(
             np.array([start_ns], np.int64),
             np.array([end_ns], np.int64),
@@ -129,15 +129,10 @@ class Board:
     def _fast(self, device: _nvml.Device) -> dict[str, float]:
         nvml = device.nvml
         utilization = device.ask("nvmlDeviceGetUtilizationRates")
-        energy_mj = device.ask("nvmlDeviceGetTotalEnergyConsumption")
-        before_mj, self._last_energy_mj = self._last_energy_mj, energy_mj
-        spent_mj = NAN if energy_mj is None or before_mj is None else float(energy_mj - before_mj)
         return {
             "sm_clock": _times(device.ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM), 1e6),
             "memory_clock": _times(device.ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM), 1e6),
             "power": _times(device.ask("nvmlDeviceGetPowerUsage"), 1e-3),
-            # The counter starts anew when the driver is reloaded: a step back is no energy.
-            "energy": spent_mj * 1e-3 if spent_mj >= 0 else NAN,
             "temperature": _times(device.ask("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU), 1.0),
             "smi_utilization": NAN if utilization is None else utilization.gpu / 100,
             **_capped(device),

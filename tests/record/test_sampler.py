@@ -1,0 +1,167 @@
+"""The sampler process and the recorder's end of it, with a simulated GPU behind the library boundary."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from perfzero.record.sampler import pack, unpack
+from perfzero.record.sampler_client import SamplerClient, sampler_command
+from perfzero.values import Gpu, Samples
+
+GPU = Gpu(0, "GPU-00000000-0000-0000-0000-000000000000", "Simulated")
+
+TESTS = str(Path(__file__).resolve().parent.parent)
+
+
+def simulated(setup: str = "") -> list[str]:
+    """A sampler that runs in real time on a simulated device."""
+    code = textwrap.dedent(
+        f"""
+        import os, sys, time
+        sys.path.insert(0, {TESTS!r})
+        import simulated
+        class RealClock(simulated.Clock):
+            def __call__(self): return time.time_ns()
+            now_ns = property(lambda self: time.time_ns(), lambda self, value: None)
+        from perfzero.record.sampler import Sampler, say, serve
+        from perfzero.sources.cupti import PmSampler
+        device = simulated.SimulatedDevice(RealClock())
+        {setup}
+        out = os.fdopen(os.dup(1), "wb")
+        say(out, "ready", chip=device.chip, library_version=1, library_path="", sm_count=1, l2_bytes=1)
+        sampler = Sampler(PmSampler(device), 0, out)
+        serve(sampler, 0)
+        sampler.close()
+        say(out, "bye", cpu_s=time.process_time())
+        """
+    )
+    return [sys.executable, "-c", code]
+
+
+class Heard:
+    """What a client was told."""
+
+    def __init__(self) -> None:
+        self.events: list[dict] = []
+        self.samples: list[tuple[str, Samples]] = []
+
+    def client(self, command: list[str]) -> SamplerClient:
+        return SamplerClient(
+            GPU,
+            on_samples=lambda gpu, kind, samples: self.samples.append((kind, samples)),
+            on_event=lambda gpu, event: self.events.append(dict(event)),
+            command=command,
+        )
+
+    def wait_for(self, name: str, *, count: int = 1, seconds: float = 10.0) -> dict:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            found = [e for e in self.events if e["event"] == name]
+            if len(found) >= count:
+                return found[-1]
+            time.sleep(0.01)
+        raise AssertionError(f"no {name!r} among {[e['event'] for e in self.events]}")
+
+
+def test_a_window_arrives_whole_and_ends_by_itself():
+    heard = Heard()
+    client = heard.client(simulated())
+    client.open(period_ns=1_000_000, drain_s=0.1, counters=["gr_active", "sm_active"])
+    client.start(kind="dense", duration_s=0.4)
+    window = heard.wait_for("window")
+    client.quit()
+
+    got = sum(len(s) for _, s in heard.samples)
+    assert window["samples"] == got
+    assert 380 <= got <= 480
+    assert window["lost"] == 0
+    assert {"dense"} == {kind for kind, _ in heard.samples}
+    assert list(heard.samples[0][1].columns) == ["gr_active", "sm_active"]
+    assert {"bye", "gone"} <= {e["event"] for e in heard.events}
+    assert client.cpu_s > 0
+
+
+def test_a_busy_device_is_reported_and_the_sampler_lives_on():
+    heard = Heard()
+    client = heard.client(simulated("device.busy = True"))
+    client.open(period_ns=1_000_000, drain_s=0.1)
+    assert heard.wait_for("error")["type"] == "DeviceBusy"
+    client.open(period_ns=1_000_000, drain_s=0.1)
+    heard.wait_for("error", count=2)
+    client.quit()
+    assert heard.wait_for("gone")["exit_code"] == 0
+
+
+def test_an_overflow_ends_the_window_with_its_losses_and_gives_the_device_back():
+    heard = Heard()
+    client = heard.client(simulated("device.overflows_after = 50"))
+    client.open(period_ns=1_000_000, drain_s=0.2)
+    client.start(kind="regular", duration_s=None)
+    assert "overflowed" in heard.wait_for("gap")["reason"]
+    assert heard.wait_for("window")["lost"] > 0
+    heard.wait_for("error")
+    client.open(period_ns=1_000_000, drain_s=0.2)  # would fail an assertion in the device if still held
+    heard.wait_for("opened", count=2)
+    client.quit()
+
+
+def test_a_sampler_that_is_killed_is_reported_gone():
+    heard = Heard()
+    client = heard.client(simulated())
+    heard.wait_for("ready")
+    os.kill(client.pid, signal.SIGKILL)
+    assert heard.wait_for("gone")["exit_code"] == -signal.SIGKILL
+    client.quit()
+
+
+def test_the_end_of_its_input_ends_a_sampler_in_the_middle_of_a_window():
+    """This is how it notices that the recorder was killed, also as root, where no signal reaches it."""
+    heard = Heard()
+    client = heard.client(simulated())
+    client.open(period_ns=1_000_000, drain_s=0.1)
+    client.start(kind="continuous")
+    heard.wait_for("started")
+    client._process.stdin.close()
+    assert heard.wait_for("gone")["exit_code"] == 0
+    client.quit()
+
+
+def test_a_real_sampler_on_a_machine_without_a_driver_says_so_and_ends():
+    if Path("/proc/driver/nvidia").exists():
+        pytest.skip("this machine has a driver")
+    heard = Heard()
+    client = heard.client(sampler_command(GPU))
+    error = heard.wait_for("error")
+    client.quit()
+    assert error["type"] == "NoGpu"
+    assert "perfzero doctor" in error["text"]
+
+
+def test_the_sampler_is_out_of_reach_of_the_terminals_ctrl_c():
+    heard = Heard()
+    client = heard.client(simulated())
+    heard.wait_for("ready")
+    assert os.getsid(client.pid) != os.getsid(0)
+    assert psutil.Process(client.pid).is_running()
+    client.quit()
+
+
+def test_samples_survive_the_pipe():
+    samples = Samples(np.array([1, 2]), np.array([2, 3]), {"gr_active": np.array([0.5, np.nan])})
+    back = unpack(pack(samples))
+    assert np.array_equal(back.start_ns, samples.start_ns)
+    assert np.array_equal(back.column("gr_active"), [0.5, np.nan], equal_nan=True)
+
+
+def test_a_table_without_time_stamps_is_no_samples():
+    with pytest.raises(ValueError, match="time stamps"):
+        unpack(np.zeros(2, dtype=[("gr_active", np.float32)]))
