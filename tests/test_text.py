@@ -65,6 +65,7 @@ def test_a_step_time_keeps_the_digits_asked_for() -> None:
         (653e12, "flop/s", "653 TFLOP/s"),
         (1.33e9, "hertz", "1.3 GHz"),
         (39_000, "count/s", "39 k/s"),
+        (843, "count/s", "843/s"),
         (665, "watts", "665 W"),
         (0.42, "ratio", "42 %"),
         (61, "celsius", "61 °C"),

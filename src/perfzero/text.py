@@ -43,7 +43,7 @@ ENGLISH: Mapping[str, str] = {
     "needs": "{what} (provided: {needs})",
     "expect": "expect {gain}",
     "nothing_to_do": "nothing: there is no cheap gain left to find here",
-    "next_limit": "{limit} is the next limit",
+    "next_limit": "next limit: {limit}",
     "healthy": "healthy {threshold}",
     "healthy_of": "healthy {name} {threshold}",
     "healthy_dram_roof_share": "DRAM",
@@ -177,6 +177,8 @@ def quantity(value: float, unit: str) -> str:
             scale, prefix = limit, name
             break
     number = _plain(size / scale, 2 if size / scale < 99.5 else 3)
+    if symbol == "/s" and not prefix:
+        return f"{sign}{number}/s"
     return f"{sign}{number} {prefix}{symbol}".rstrip()
 
 

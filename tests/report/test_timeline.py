@@ -101,7 +101,7 @@ def test_no_line_is_drawn_across_a_hole(seen: Observation, starved: Diagnosis) -
     read = timeline(seen, steady=starved.steady).panels[1].series[0]
     # Two windows, one of them with four samples lost inside: two holes.
     assert int(np.isnan(read.time_s).sum()) == 2
-    assert read.time_s[0] == pytest.approx(20.0, abs=0.01)
+    assert read.time_s[0] == pytest.approx(20.0, abs=0.2)
 
 
 def test_an_unbroken_line_has_no_hole(seen: Observation, starved: Diagnosis) -> None:
@@ -123,3 +123,31 @@ def test_windows_warm_up_and_gaps_are_marked_where_they_were(seen: Observation, 
 
 def test_without_a_steady_stretch_no_warm_up_is_marked(seen: Observation, silent: Diagnosis) -> None:
     assert "warm_up" not in {s.kind for s in timeline(seen, steady=silent.steady).spans}
+
+
+def test_a_bin_keeps_the_mean_and_the_extremes_of_what_it_holds(
+    seen: Observation, starved: Diagnosis
+) -> None:
+    busy = np.where(np.arange(len(seen.pm)) % 2 == 0, 1.0, 0.0)
+    beating = replace(seen, pm=seen.pm.with_columns({"launches": busy}))
+    line = timeline(beating, steady=starved.steady).panels[3].series[0]
+    there = np.isfinite(line.mean)
+    assert there.sum() < 20  # two seconds of 94, in bins of 94 s / 400
+    assert np.allclose(line.mean[there], 0.5, atol=0.01)  # every other millisecond, in thousand/s
+    assert np.all(line.low[there] == 0.0)
+    assert np.allclose(line.high[there], 1.0)
+
+
+def test_the_close_up_shows_the_end_of_the_last_window_sample_by_sample(
+    seen: Observation, starved: Diagnosis
+) -> None:
+    made = timeline(seen, steady=starved.steady)
+    assert made.close_up is not None
+    assert (made.close_up.start_s, made.close_up.end_s) == (60.7, 61.0)
+    assert len(made.panels[3].close[0].mean) == 300
+
+
+def test_without_pm_samples_there_is_no_close_up(seen: Observation, starved: Diagnosis) -> None:
+    made = timeline(replace(seen, pm=Samples.empty()), steady=starved.steady)
+    assert made.close_up is None
+    assert all(p.close == () for p in made.panels)

@@ -68,15 +68,21 @@ def _gpu_report(judged: Judged) -> GpuReport:
         gpu=seen.gpu,
         diagnosis=diagnosis,
         losses=_losses(seen),
-        truth=Truth(
-            smi_utilization=_fact(diagnosis, "smi_utilization"),
-            sm_active=_fact(diagnosis, "sm_active"),
-            tensor_active=_fact(diagnosis, "tensor_active"),
-            dram_roof_share=_fact(diagnosis, "dram_roof_share"),
-        ),
+        truth=_truth(diagnosis),
         timeline=timeline(seen, steady=diagnosis.steady),
         windows=len(seen.windows),
         watched_s=max(0, seen.end_ns - seen.start_ns) / 1e9,
+    )
+
+
+def _truth(diagnosis: Diagnosis) -> Truth:
+    # Counters so broken that time could not be shared out by them are no truth to hold against a myth.
+    trusted = diagnosis.verdict is not None or bool(diagnosis.shares)
+    return Truth(
+        smi_utilization=_fact(diagnosis, "smi_utilization"),
+        sm_active=_fact(diagnosis, "sm_active") if trusted else math.nan,
+        tensor_active=_fact(diagnosis, "tensor_active") if trusted else math.nan,
+        dram_roof_share=_fact(diagnosis, "dram_roof_share") if trusted else math.nan,
     )
 
 

@@ -22,7 +22,7 @@ from typing import Literal
 from perfzero.diagnose.verdict import Diagnosis
 from perfzero.values import FloatArray, Gap, Gpu, Process, Samples
 
-SpanKind = Literal["window", "zoom", "warm_up", "gap"]
+SpanKind = Literal["window", "zoom", "warm_up", "gap", "close_up"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +81,16 @@ class Series:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Panel:
-    """One small plot: its axis (unit in `axis`), the practical limit (`roof`) where there is one."""
+    """
+    One small plot: its axis (unit in `axis`), the practical limit (`roof`) where there is one.
+
+    `series` cover the whole recording in bins, `close` the close-up sample by sample.
+    """
 
     title: str
     axis: str
     series: tuple[Series, ...]
+    close: tuple[Series, ...] = ()
     roof: float | None = None
     roof_label: str = ""
     top: float | None = None  # the axis ends here, where the quantity has a natural end
@@ -113,6 +118,7 @@ class Timeline:
     rows_merged: int
     table: Samples
     panels: tuple[Panel, ...]
+    close_up: Span | None
     spans: tuple[Span, ...]
     duration_s: float
 

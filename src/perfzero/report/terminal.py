@@ -93,7 +93,7 @@ def _worst(report: Report, gpu: GpuReport, say: Messages) -> Iterator[Renderable
     if rows:
         yield ""
         yield _labelled(rows)
-    if diagnosis.steps:
+    if any(step.status != "unknown" for step in diagnosis.steps):
         yield ""
         yield _steps(diagnosis, say)
         shares = _shares(diagnosis.shares, say)

@@ -22,8 +22,11 @@ from perfzero.values import FloatArray, Gpu, IntArray, Observation, Samples
 TABLE_ROWS = 60_000
 """More rows per GPU than this are merged: a minute at 1 kHz stays whole and opens in any spreadsheet."""
 
-PLOT_POINTS = 1_200
-"""Bins per line: about one per pixel of the picture's width."""
+BINS = 400
+"""Bins over the whole recording: some two pixels each; the band between least and greatest shows the rest."""
+
+CLOSE_UP_NS = 300_000_000
+"""The close-up is so long at most: a few training steps, each sample still a pixel or two wide."""
 
 Origin = Literal["pm", "gpm", "board"]
 
@@ -37,6 +40,7 @@ def timeline(seen: Observation, *, steady: Steady) -> Timeline:
         rows_merged=merged,
         table=coarsen(table, factor=merged),
         panels=_panels(seen),
+        close_up=_close_up(seen),
         spans=_spans(seen, steady),
         duration_s=max(0, seen.end_ns - seen.start_ns) / 1e9,
     )
@@ -111,60 +115,58 @@ class _Line:
 def _panels(seen: Observation) -> tuple[Panel, ...]:
     """The panels for which there is at least one value."""
     gpu = seen.gpu
+
+    def panel(
+        title: str,
+        axis: str,
+        *lines: _Line,
+        roof: float | None = None,
+        label: str = "",
+        top: float | None = None,
+    ) -> Panel:
+        return Panel(title, axis, _drawn(seen, *lines), _close(seen, *lines), roof, label, top)
+
+    if seen.pm.has("dram_read_bytes"):
+        memory = panel(
+            "Device memory",
+            "TB/s",
+            _Line("read", "dram_read_bytes", "pm", 1e-12),
+            _Line("write", "dram_write_bytes", "pm", 1e-12),
+            roof=_known(hardware.practical_dram_bytes_per_s(gpu) * 1e-12),
+            label="practical roof of read + write",
+        )
+    else:
+        # GPM, and chips without the byte counters, know only a share of the peak.
+        dram = _Line("read + write", "dram_active", "gpm", 100)
+        memory = panel("Device memory", "% of peak", dram, top=100.0)
     panels = (
-        Panel(
+        panel(
             "Busy",
             "% of time",
-            _drawn(
-                seen, *_both("GR", "gr_active"), *_both("SM", "sm_active"), *_both("tensor", "tensor_active")
-            ),
+            *_both("GR", "gr_active"),
+            *_both("SM", "sm_active"),
+            *_both("tensor", "tensor_active"),
             top=100.0,
         ),
-        _memory_panel(seen),
-        Panel(
+        memory,
+        panel(
             "PCIe",
             "GB/s",
-            _drawn(
-                seen,
-                *_both("to the GPU", "pcie_rx_bytes", 1e-9),
-                *_both("from the GPU", "pcie_tx_bytes", 1e-9),
-            ),
+            *_both("to the GPU", "pcie_rx_bytes", 1e-9),
+            *_both("from the GPU", "pcie_tx_bytes", 1e-9),
             roof=_known(_pcie_roof(gpu) * 1e-9),
-            roof_label="practical roof, each way",
+            label="practical roof, each way",
         ),
-        Panel("Kernel launches", "thousand/s", _drawn(seen, _Line("launches", "launches", "pm", 1e-3))),
-        Panel(
-            "Power",
-            "W",
-            _drawn(seen, _Line("board", "power", "board")),
-            roof=gpu.power_limit_w,
-            roof_label="limit",
-        ),
-        Panel(
+        panel("Kernel launches", "thousand/s", _Line("launches", "launches", "pm", 1e-3)),
+        panel("Power", "W", _Line("board", "power", "board"), roof=gpu.power_limit_w, label="limit"),
+        panel(
             "SM clock",
             "GHz",
-            _drawn(seen, _Line("NVML", "sm_clock", "board", 1e-9), _Line("PM", "gpc_clock", "pm", 1e-9)),
+            _Line("NVML", "sm_clock", "board", 1e-9),
+            _Line("PM", "gpc_clock", "pm", 1e-9),
         ),
     )
     return tuple(p for p in panels if p.series)
-
-
-def _memory_panel(seen: Observation) -> Panel:
-    if seen.pm.has("dram_read_bytes"):
-        return Panel(
-            "Device memory",
-            "TB/s",
-            _drawn(
-                seen,
-                _Line("read", "dram_read_bytes", "pm", 1e-12),
-                _Line("write", "dram_write_bytes", "pm", 1e-12),
-            ),
-            roof=_known(hardware.practical_dram_bytes_per_s(seen.gpu) * 1e-12),
-            roof_label="practical roof of read + write",
-        )
-    # GPM, and chips without the byte counters, know only a share of the peak.
-    lines = _drawn(seen, _Line("read + write", "dram_active", "gpm", 100))
-    return Panel("Device memory", "% of peak", lines, top=100.0)
 
 
 def _both(label: str, counter: str, scale: float = 100) -> tuple[_Line, _Line]:
@@ -174,10 +176,39 @@ def _both(label: str, counter: str, scale: float = 100) -> tuple[_Line, _Line]:
 
 def _drawn(seen: Observation, *lines: _Line) -> tuple[Series, ...]:
     tables: dict[Origin, Samples] = {"pm": seen.pm, "gpm": seen.gpm, "board": seen.board}
+    bin_ns = max(1, (seen.end_ns - seen.start_ns) // BINS)
     return tuple(
-        _series(tables[line.source], line, seen.start_ns)
+        _series(tables[line.source], line, seen.start_ns, bin_ns=bin_ns)
         for line in lines
         if tables[line.source].has(line.counter)
+    )
+
+
+def _close(seen: Observation, *lines: _Line) -> tuple[Series, ...]:
+    """The lines of PM sampling within the close-up, sample by sample."""
+    span = _close_up(seen)
+    if span is None:
+        return ()
+    start_ns, end_ns = (seen.start_ns + round(s * 1e9) for s in (span.start_s, span.end_s))
+    table = seen.pm.between(start_ns, end_ns)
+    return tuple(
+        _series(table, line, seen.start_ns, bin_ns=1)
+        for line in lines
+        if line.source == "pm" and table.has(line.counter)
+    )
+
+
+def _close_up(seen: Observation) -> Span | None:
+    """The end of the last unbroken run of PM samples: the program is in its stride there."""
+    if not len(seen.pm):
+        return None
+    breaks = _breaks(seen.pm)
+    first_ns = int(seen.pm.start_ns[breaks[-1] if len(breaks) else 0])
+    end_ns = int(seen.pm.end_ns[-1])
+    return Span(
+        "close_up",
+        (max(first_ns, end_ns - CLOSE_UP_NS) - seen.start_ns) / 1e9,
+        (end_ns - seen.start_ns) / 1e9,
     )
 
 
@@ -191,15 +222,16 @@ def _pcie_roof(gpu: Gpu) -> float:
     return hardware.pcie_bytes_per_s(gpu.pcie_generation_max, gpu.pcie_width_max)
 
 
-def _series(table: Samples, line: _Line, origin_ns: int) -> Series:
-    """One line in bins of neighbours; a total becomes a rate per second first."""
+def _series(table: Samples, line: _Line, origin_ns: int, *, bin_ns: int) -> Series:
+    """One line in bins of time of at least one sample each; a total becomes a rate per second first."""
     kind = BY_NAME[line.counter].kind
     values = table.column(line.counter) * line.scale
     if kind == "total":
         values = np.divide(
             values, table.duration_s, out=np.full(len(table), np.nan), where=table.duration_s > 0
         )
-    first = _starts_of_groups(table, max(1, math.ceil(len(table) / PLOT_POINTS)))
+    place = (table.start_ns - origin_ns) // bin_ns
+    first = np.union1d(np.flatnonzero(np.diff(place, prepend=place[0] - 1)), _breaks(table))
     last = np.append(first[1:], len(table)) - 1
     middle_s = ((table.start_ns[first] - origin_ns) / 2 + (table.end_ns[last] - origin_ns) / 2) / 1e9
     weight = np.where(np.isfinite(values), table.duration_s, 0.0)
