@@ -39,7 +39,7 @@ def analyze(
     directory: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[DIR]",
+            metavar="DIR",
             show_default=False,
             help="The recording; by default the newest in ./perfzero-runs.",
         ),

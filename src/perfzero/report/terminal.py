@@ -177,6 +177,8 @@ def _steps(diagnosis: Diagnosis, say: Messages) -> RenderableType:
 
 def _healthy(step: StepAnswer, say: Messages) -> str:
     """What a healthy program would show, for the first figure of the step that is not as it should be."""
+    if step.status not in ("watch", "bad"):
+        return ""
     for fact in step.facts:
         if fact.threshold is not None and fact.status in ("watch", "bad"):
             threshold = text.threshold_words(fact.threshold, fact.unit)
