@@ -38,6 +38,10 @@ GPM_DEFAULT = (
 """What GPM is asked for: enough for the verdict of a run that has nothing else."""
 
 BOARD_EVERY_S = 0.5
+
+FLUSH_EVERY_S = 1.0
+"""How much may be lost when the recorder is killed; a batch costs about 1.5 KB on disk, so no row by row."""
+
 CAPPED_OVER_S = 3.0
 """The board counts as power-capped when most readings of this time say so: it flickers."""
 
@@ -107,7 +111,8 @@ class GpuWatch:
         self._pm_samples = 0
         self._working = False
         self._capped: list[tuple[float, bool]] = []
-        self._gpm_due = self._board_due = 0.0
+        self._gpm_due = self._board_due = self._flush_due = 0.0
+        self._pending: dict[str, list[Samples]] = {}
         self._missing_since_ns: int | None = None
         self._missing_why = ""
         self._restarts = 0
@@ -190,6 +195,7 @@ class GpuWatch:
             if event.get("event") in ("window", "gap"):
                 self._hear(event, 0.0)
         self._end_missing()
+        self._flush()
         self.board.close()
         if self._gpm is not None:
             self._gpm.close()
@@ -215,9 +221,16 @@ class GpuWatch:
             except SourceError as error:
                 self._note("board", str(error).splitlines()[0])
         for stream, samples in rows.items():
-            if len(samples):
-                self._writer.append(stream, self.gpu.index, samples)
+            self._pending.setdefault(stream, []).append(samples)
+        if now_s >= self._flush_due:
+            self._flush_due = now_s + FLUSH_EVERY_S
+            self._flush()
         self._judge_state(rows, now_s)
+
+    def _flush(self) -> None:
+        for stream, parts in self._pending.items():
+            self._writer.append(stream, self.gpu.index, Samples.concat(parts))
+        self._pending = {}
 
     def _judge_state(self, rows: Mapping[str, Samples], now_s: float) -> None:
         board, gpm = rows.get("board"), rows.get("gpm")
