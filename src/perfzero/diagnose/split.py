@@ -51,6 +51,12 @@ LONG_BLOCK_S = 0.1
 
 ZOOM_BLOCK_S = 0.005
 
+NEGLIGIBLE = 1e-6
+"""Below this GR activity, a nanosecond per millisecond, nothing can be said of the busy part."""
+
+GRAIN = 2.0**-40
+"""Shares are whole multiples of this: such numbers add up without rounding, in any order."""
+
 FINE_S = 0.002
 """Samples up to this long can tell gaps between launches from a wait for data."""
 
@@ -133,7 +139,9 @@ def rates_of(samples: Samples, roofs: Roofs) -> Rates:
         link = np.fmax(samples.column("nvlink_rx_bytes"), samples.column("nvlink_tx_bytes")) / seconds
 
         def busy(share: FloatArray) -> FloatArray:
-            return np.minimum(np.where(gr > 0, share / gr, 0.0), 1.0)
+            of_busy = np.where(np.isnan(share), np.nan, 0.0)
+            np.divide(share, gr, out=of_busy, where=np.isfinite(share) & (gr >= NEGLIGIBLE))
+            return np.minimum(of_busy, 1.0)
 
         return Rates(
             seconds=seconds,
@@ -228,14 +236,9 @@ def _divide_busy(shares: FloatArray, mix: FloatArray) -> FloatArray:
 
 def _exact(shares: FloatArray) -> dict[TimeClass, float]:
     """*shares* (8,) scaled so that they add up to exactly 1, rounding errors put on the largest."""
-    values = [float(v) for v in shares / shares.sum()]
-    largest = max(range(len(values)), key=values.__getitem__)
-    for _ in range(len(values)):
-        error = 1.0 - sum(values)
-        if not error:
-            break
-        values[largest] += error
-    return dict(zip(TIME_CLASSES, values, strict=True))
+    grains = np.rint(shares / shares.sum() / GRAIN)
+    grains[int(np.argmax(grains))] += 1.0 / GRAIN - grains.sum()
+    return dict(zip(TIME_CLASSES, (float(g * GRAIN) for g in grains), strict=True))
 
 
 def _fine_idle(rates: Rates, weights: FloatArray) -> float:

@@ -40,7 +40,7 @@ FRACTION = 0.85
 """A whole fraction that explains this much of what the candidate explains is the better candidate."""
 
 ALIAS = 0.25
-"""A peak above noise below the shortest lag, as a share of the best, means that steps are shorter than that."""
+"""A peak this high below the shortest lag, as a share of the best, means that steps are shorter."""
 
 AGREE = 0.03
 """Channels and stretches must name the same period to within 3 %."""

@@ -1,12 +1,12 @@
 """
 Which part of a recording shows the program at work, and not starting up or ending.
 
-Model: the second half of the time in which the GPU had any work is taken for granted. Its means
-over one second, channel by channel, span a band (5 % to 95 %, widened a little). Warm-up ends
-with the first seconds that stay inside the band; seconds at the end that leave it are the
-program's shutdown. A band, and not a level, because a healthy program may well alternate:
-training and evaluation, prefill and decode. Where nothing settles, the first 30 s are dropped,
-and of a shorter recording nothing is: both are said.
+Model: the second half of the time in which the GPU had any work, but for its last seconds, is
+taken for granted. Its means over one second, channel by channel, span a band (5 % to 95 %,
+widened a little). Warm-up ends with the first seconds that stay inside the band; seconds at the
+end that leave it are the program's shutdown. A band, and not a level, because a healthy program
+may well alternate: training and evaluation, prefill and decode. Where nothing settles, the first
+30 s with work are dropped, and of a shorter recording nothing is: both are said.
 
 This is a first cut. It has no idea of steps, and a start-up that takes more than half of the
 recording is mistaken for the work.
@@ -47,6 +47,9 @@ ACTIVE = 0.005
 
 COPYING = 200e6
 """Bytes per second over PCIe that count as work: a hundred times what launching kernels takes."""
+
+UNSETTLED = 0.25
+"""A stretch whose halves differ by a quarter is no steady stretch, whatever its band."""
 
 CHANNELS = ("gr_active", "tensor_active", "dram_active", "dram_read_bytes", "sm_active", "pcie_rx_bytes")
 
@@ -117,9 +120,9 @@ def find_steady(always: Samples, sampled: Samples, *, start_ns: int, end_ns: int
     at, means = at[first:last], _comparable(means[first:last], names)
     begin, end = max(start_ns, int(at[0])), min(end_ns, int(at[-1]) + BIN_NS)
     kept = _stable(means)
-    if kept is not None:
+    changed = 0.0 if kept is None else _change(means[slice(*kept)])
+    if kept is not None and changed <= UNSETTLED:
         low, high = kept
-        changed = _change(means[low:high])
         # The second in which the work began was only partly worked in.
         begin_stable = max(start_ns, int(at[low]))
         end_stable = min(end_ns, int(at[high - 1]) + BIN_NS)
@@ -146,8 +149,10 @@ def _stable(means: FloatArray) -> tuple[int, int] | None:
     rows = len(means)
     if rows < FEWEST:
         return None
-    means = means[:, np.isfinite(means[rows // 2 :]).any(axis=0)]
-    reference = means[rows // 2 :]
+    # The last seconds may be the shutdown, and must not widen the band they are held against.
+    middle = slice(rows // 2, rows - RUN if rows >= 2 * FEWEST else rows)
+    means = means[:, np.isfinite(means[middle]).any(axis=0)]
+    reference = means[middle]
     low, high = np.nanquantile(reference, [0.05, 0.95], axis=0)
     room = np.maximum(BAND, BAND_RELATIVE * np.abs(high))
     inside = np.all(np.isnan(means) | ((means >= low - room) & (means <= high + room)), axis=1)

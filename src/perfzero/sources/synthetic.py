@@ -132,7 +132,7 @@ def signal(
     rng = np.random.default_rng(seed)
     columns: dict[str, FloatArray] = {}
     for name in names:
-        levels = [phase.levels.get(name, QUIET.get(name, np.nan)) for phase in cycle]
+        levels = [phase.levels.get(name, QUIET.get(name, 0.0)) for phase in cycle]
         lengths = [phase.seconds for phase in cycle]
         amount = _integral(levels, lengths, end - origin_ns) - _integral(levels, lengths, start - origin_ns)
         value = amount if BY_NAME[name].kind == "total" else amount / (period_ns / SECOND_NS)

@@ -1,0 +1,170 @@
+"""Broken or insufficient data yields no verdict and says why; good data passes."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from perfzero.diagnose.judge import judge
+from perfzero.sources.synthetic import START_NS, Phase, observe
+from perfzero.values import Observation, Samples, Window
+
+
+def with_column(observation: Observation, **columns) -> Observation:
+    """The observation with whole PM columns replaced by a constant."""
+    full = {name: np.full(len(observation.pm), float(v)) for name, v in columns.items()}
+    return dataclasses.replace(observation, pm=observation.pm.with_columns(full), zoom=Samples.empty())
+
+
+def refused(observation: Observation) -> str:
+    diagnosis = judge(observation)
+    assert diagnosis.verdict is None
+    assert () == diagnosis.findings
+    assert {} == diagnosis.shares
+    assert diagnosis.no_verdict is not None
+    assert diagnosis.headline.startswith("No verdict.")
+    return diagnosis.no_verdict
+
+
+def test_all_zeros_while_nvidia_smi_says_half_is_dead_not_idle(program):
+    dead = observe([Phase(1.0, {"gpc_clock": 0.0})], board={"smi_utilization": 0.6})
+
+    assert "dead" in refused(dead)
+    assert "Xid" in refused(dead)
+
+
+def test_all_zeros_while_nvidia_smi_agrees_is_idle():
+    assert "next to no work" in refused(observe([Phase(1.0)], board={"smi_utilization": 0.0}))
+
+
+def test_a_percentage_above_105_is_refused(program):
+    assert "sm_active is impossible" in refused(with_column(program("fp32_gemm"), sm_active=1.3))
+
+
+def test_a_single_percentage_above_105_is_only_a_doubt(program):
+    observation = program("fp32_gemm")
+    column = observation.pm.column("sm_active").copy()
+    column[3] = 1.3
+
+    diagnosis = judge(dataclasses.replace(observation, pm=observation.pm.with_columns({"sm_active": column})))
+
+    assert diagnosis.verdict is not None
+    assert any("1 impossible values of sm_active" in doubt for doubt in diagnosis.doubts)
+
+
+def test_more_bytes_than_the_l2_can_deliver_are_refused(program):
+    """The asking document's own sample: 8.2 sectors per byte at 1120 GB/s, 294 TB/s from the L2."""
+    broken = with_column(
+        program("elementwise_chain"), dram_read_bytes=1.12e9, l2_sectors=8.2 * 1.12e9, l2_hit_sectors=0.0
+    )
+
+    assert "294 TB/s" in refused(broken) or "290 TB/s" in refused(broken)
+
+
+def test_what_the_l2_can_deliver_passes(program):
+    fine = with_column(program("elementwise_chain"), l2_sectors=5e12 / 32 / 1000, l2_hit_sectors=0.0)
+
+    assert judge(fine).verdict is not None
+
+
+def test_dram_busier_than_the_engines_that_use_it_is_refused():
+    """Busy 22 % of the time with DRAM at 90 % of its peak: impossible on average."""
+    broken = observe([Phase(0.01, {"gr_active": 0.22, "sm_active": 0.2, "dram_read_bytes": 4.4e12})])
+
+    assert "no engine could cause that" in refused(broken)
+
+
+def test_dram_kept_busy_by_the_copy_engine_is_no_contradiction():
+    copies = observe(
+        [Phase(0.01, {"gr_active": 0.1, "sm_active": 0.1, "dram_read_bytes": 1.5e12, "ce_active": 0.9})]
+    )
+
+    assert judge(copies).verdict is not None
+
+
+def test_most_samples_lost_is_refused_and_some_is_a_doubt(program):
+    observation = program("fp32_gemm")
+
+    def losing(count: int) -> Observation:
+        first, *rest = observation.windows
+        return dataclasses.replace(observation, windows=(dataclasses.replace(first, lost=count), *rest))
+
+    assert "were lost" in refused(losing(20_000))
+    some = judge(losing(400))
+    assert some.verdict is not None
+    assert any("were lost" in doubt for doubt in some.doubts)
+    assert some.verdict.confidence < judge(observation).verdict.confidence  # type: ignore[union-attr]
+
+
+def test_broken_time_stamps_are_refused(program):
+    observation = program("fp32_gemm")
+    pm = observation.pm
+    start = pm.start_ns.copy()
+    start[::3] = 0
+
+    broken = dataclasses.replace(observation, pm=Samples(start, pm.end_ns, pm.columns))
+
+    assert "time stamps of the pm samples are broken" in refused(broken)
+
+
+def test_one_stale_sample_per_window_is_expected(program):
+    observation = program("fp32_gemm")
+    pm = observation.pm
+    start = pm.start_ns.copy()
+    start[::1000] = 0
+
+    diagnosis = judge(dataclasses.replace(observation, pm=Samples(start, pm.end_ns, pm.columns)))
+
+    assert diagnosis.verdict is not None
+
+
+def test_a_handful_of_samples_is_too_few():
+    observation = observe([Phase(0.01, {"gr_active": 1.0, "sm_active": 0.9})], seconds=1.0)
+    few = dataclasses.replace(
+        observation,
+        pm=observation.pm.between(START_NS, START_NS + 20_000_000),
+        gpm=Samples.empty(),
+        board=Samples.empty(),
+        zoom=Samples.empty(),
+        windows=(Window(0, "explicit", START_NS, START_NS + 20_000_000, 10**6, 20, 0),),
+    )
+
+    assert judge(few).verdict is None
+
+
+def test_a_gpu_that_is_rarely_used_is_not_called_healthy(program):
+    assert "next to no work" in refused(observe([Phase(0.01, {"gr_active": 0.02, "sm_active": 0.01})]))
+
+
+def test_pageable_copies_at_3_percent_gr_are_work(program):
+    assert judge(program("pageable_copies")).verdict is not None
+
+
+def test_other_programs_on_the_gpu_are_a_doubt(program):
+    diagnosis = judge(program("fp32_gemm", other_pids=(4242,)))
+
+    assert diagnosis.verdict is not None
+    assert any("4242" in doubt for doubt in diagnosis.doubts)
+
+
+def test_pm_and_gpm_that_disagree_are_a_doubt(program):
+    observation = program("fp32_gemm")
+    half = observation.gpm.with_columns({"gr_active": observation.gpm.column("gr_active") / 2})
+
+    diagnosis = judge(dataclasses.replace(observation, gpm=half))
+
+    assert any("disagree" in doubt for doubt in diagnosis.doubts)
+    assert not any("disagree" in doubt for doubt in judge(observation).doubts)
+
+
+@pytest.mark.parametrize("missing", ["tensor_active", "fma_active"])
+def test_a_counter_that_was_not_there_is_named(program, missing):
+    observation = with_column(program("fp32_gemm"), **{missing: np.nan})
+    gpm = observation.gpm.with_columns({missing: np.full(len(observation.gpm), np.nan)})
+
+    diagnosis = judge(dataclasses.replace(observation, gpm=gpm))
+
+    assert any(missing in doubt for doubt in diagnosis.doubts)
+    assert diagnosis.verdict is None or "fp32_path" != diagnosis.verdict.rule

@@ -1,0 +1,233 @@
+"""A sample's time is shared out among classes as it was put together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfzero.diagnose.roofs import roofs_of
+from perfzero.diagnose.split import AT, classify, rates_of, split_time
+from perfzero.sources.synthetic import H200, SECOND_NS, START_NS, Phase, signal
+from perfzero.values import Samples
+
+ROOFS = roofs_of(H200, Samples.empty())
+DRAM = 0.88 * 4.917e12
+NONE = Samples.empty()
+
+
+def pm(*cycle: Phase, seconds: float = 1.0, period_ns: int = 1_000_000) -> Samples:
+    return signal(
+        cycle, start_ns=START_NS, end_ns=START_NS + round(seconds * SECOND_NS), period_ns=period_ns
+    )
+
+
+def shares_of(*cycle: Phase, **changes) -> dict[str, float]:
+    found = split_time(pm(*cycle, **changes), NONE, ROOFS)
+    assert found is not None
+    return {name: share for name, share in found.shares.items() if share > 1e-6}
+
+
+def test_the_roofs_of_an_h200_are_those_measured():
+    assert DRAM == pytest.approx(ROOFS.dram, rel=0.001)
+    assert 5.79e10 == pytest.approx(ROOFS.pcie, rel=0.01)
+    assert 4.5e11 == ROOFS.nvlink
+
+
+def test_gaps_of_20_ms_in_cycles_of_50_are_40_percent_idle():
+    found = shares_of(
+        Phase(0.030, {"gr_active": 1.0, "sm_active": 0.9, "tensor_active": 0.85}), Phase(0.020)
+    )
+
+    assert {"idle": pytest.approx(0.4, abs=1e-6), "tensor": pytest.approx(0.6, abs=1e-6)} == found
+
+
+def test_gaps_shorter_than_a_sample_are_idle_too():
+    found = shares_of(Phase(6e-5, {"gr_active": 1.0, "sm_active": 0.9, "tensor_active": 0.85}), Phase(4e-5))
+
+    assert 0.4 == pytest.approx(found["idle"], abs=0.001)
+    assert 0.6 == pytest.approx(found["tensor"], abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("levels", "name"),
+    [
+        ({"tensor_active": 0.90, "dram_read_bytes": 1e12}, "tensor"),
+        ({"dram_read_bytes": 0.7 * DRAM, "tensor_active": 0.3}, "memory"),
+        ({"fma_active": 0.8}, "fma"),
+        ({"fp64_active": 0.8}, "fma"),
+        ({"sm_active": 0.2}, "small_grid"),
+        ({"dram_read_bytes": 0.2 * DRAM}, "latency"),
+        ({"sm_active": 0.15, "nvlink_rx_bytes": 2e11}, "communication"),
+        ({"sm_active": 0.15, "pcie_rx_bytes": 2e10, "pcie_tx_bytes": 2e10}, "communication"),
+    ],
+)
+def test_a_busy_sample_goes_to_the_class_of_its_rates(levels, name):
+    found = shares_of(Phase(0.01, {"gr_active": 1.0, "sm_active": 0.95, **levels}))
+
+    assert {name: 1.0} == pytest.approx(found)
+
+
+def test_rates_are_judged_for_the_busy_part_alone():
+    """Half idle and half at the DRAM roof is no latency, though DRAM is at 50 % over all."""
+    found = shares_of(
+        Phase(5e-5, {"gr_active": 1.0, "sm_active": 0.95, "dram_read_bytes": DRAM}), Phase(5e-5)
+    )
+
+    assert {"idle": 0.5, "memory": 0.5} == pytest.approx(found, abs=0.001)
+
+
+def test_kernels_of_two_kinds_within_a_sample_share_it():
+    """Half of each millisecond at the DRAM roof, half at the tensor roof."""
+    found = shares_of(
+        Phase(5e-5, {"gr_active": 1.0, "sm_active": 0.95, "dram_read_bytes": DRAM}),
+        Phase(5e-5, {"gr_active": 1.0, "sm_active": 0.95, "tensor_active": 0.92}),
+    )
+
+    assert {"memory": 0.5, "tensor": 0.5} == pytest.approx(found, abs=0.01)
+
+
+def test_what_two_kinds_leave_over_is_latency():
+    found = shares_of(
+        Phase(0.01, {"gr_active": 1.0, "sm_active": 0.9, "dram_read_bytes": 0.4 * DRAM, "tensor_active": 0.276})
+    )
+
+    assert {"memory": 0.4, "tensor": 0.3, "latency": 0.3} == pytest.approx(found, abs=0.01)
+
+
+def test_a_slow_copy_claims_the_idle_time_around_it():
+    """A pageable copy as measured: the engine moves data 24 % of the time and GR reads 3 %."""
+    found = shares_of(Phase(0.01, {"gr_active": 0.03, "pcie_rx_bytes": 7.1e9, "ce_active": 0.24}))
+
+    assert 0.97 == pytest.approx(found["copy"])
+    assert "idle" not in found
+
+
+def test_a_trickle_over_pcie_is_no_copy():
+    found = shares_of(Phase(0.01, {"gr_active": 0.5, "sm_active": 0.5, "pcie_tx_bytes": 5e8}))
+
+    assert "copy" not in found
+
+
+def test_a_copy_beside_kernels_costs_nothing():
+    found = shares_of(
+        Phase(0.01, {"gr_active": 1.0, "sm_active": 0.9, "tensor_active": 0.8, "ce_active": 1.0})
+    )
+
+    assert {"tensor": 1.0} == pytest.approx(found)
+
+
+def test_zoom_bursts_divide_the_busy_part_and_leave_idle_alone():
+    """At 1 ms everything looks like one mixture; at 10 µs the kernels stand apart."""
+    cycle = (
+        Phase(3e-4, {"gr_active": 1.0, "sm_active": 0.95, "dram_read_bytes": 0.9 * DRAM}),
+        Phase(4e-4, {"gr_active": 1.0, "sm_active": 0.95, "tensor_active": 0.30}),
+        Phase(3e-4),
+    )
+    near = pm(*cycle, seconds=0.1, period_ns=10_000)
+
+    found = split_time(pm(*cycle), near, ROOFS)
+
+    assert found is not None
+    assert found.from_zoom
+    assert 0.3 == pytest.approx(found.shares["idle"], abs=0.001)
+    assert 0.3 == pytest.approx(found.shares["memory"], abs=0.01)
+    assert 0.4 == pytest.approx(found.shares["latency"], abs=0.01)
+    assert 1.0 == sum(found.shares.values())
+
+
+def test_bursts_that_saw_other_work_are_not_used():
+    long = pm(Phase(0.01, {"gr_active": 1.0, "sm_active": 0.95, "tensor_active": 0.8}))
+    near = pm(
+        Phase(0.01, {"gr_active": 1.0, "sm_active": 0.95, "dram_read_bytes": DRAM}),
+        seconds=0.1,
+        period_ns=10_000,
+    )
+
+    found = split_time(long, near, ROOFS)
+
+    assert found is not None
+    assert not found.from_zoom
+    assert "other work" in (found.zoom_refused or "")
+    assert 1.0 == pytest.approx(found.shares["tensor"])
+
+
+def test_bursts_with_hardly_any_work_are_not_used():
+    long = pm(Phase(0.01, {"gr_active": 0.01, "sm_active": 0.01}))
+    near = pm(Phase(0.01, {"gr_active": 0.01, "sm_active": 0.01}), seconds=0.1, period_ns=10_000)
+
+    found = split_time(long, near, ROOFS)
+
+    assert found is not None
+    assert not found.from_zoom
+
+
+def test_missing_counters_are_not_taken_for_zero_use():
+    """Without DRAM, tensor and FMA counters the SMs are still seen; nothing is called memory."""
+    bare = pm(Phase(0.01, {"gr_active": 1.0, "sm_active": 0.9}))
+    bare = Samples(bare.start_ns, bare.end_ns, {k: bare.columns[k] for k in ("gr_active", "sm_active")})
+
+    found = split_time(bare, NONE, ROOFS)
+
+    assert found is not None
+    assert 1.0 == found.shares["latency"]
+    assert np.isnan(found.rates.memory).all()
+
+
+def test_samples_without_gr_activity_are_left_out_and_counted():
+    table = pm(Phase(0.01, {"gr_active": 1.0, "sm_active": 0.9, "tensor_active": 0.8}))
+    gr = table.column("gr_active").copy()
+    gr[:250] = np.nan
+
+    found = split_time(table.with_columns({"gr_active": gr}), NONE, ROOFS)
+
+    assert found is not None
+    assert 0.75 == pytest.approx(found.known)
+    assert 1.0 == pytest.approx(found.shares["tensor"])
+
+
+def test_no_gr_activity_at_all_cannot_be_split():
+    assert split_time(NONE, NONE, ROOFS) is None
+
+
+def test_launch_gaps_are_fine_and_waits_are_not():
+    launches = split_time(pm(Phase(4e-6, {"gr_active": 1.0}), Phase(2.2e-5)), NONE, ROOFS)
+    waits = split_time(pm(Phase(0.03, {"gr_active": 1.0}), Phase(0.05)), NONE, ROOFS)
+
+    assert launches is not None
+    assert waits is not None
+    assert launches.fine_idle > 0.99
+    assert waits.fine_idle < 0.05
+
+
+ratio = st.floats(0, 1)
+
+
+@given(st.lists(st.tuples(ratio, ratio, ratio, ratio, ratio, ratio), min_size=1, max_size=20))
+def test_every_sample_is_shared_out_completely(rows):
+    gr, sm, tensor, fma, dram, engine = np.array(rows).T
+    count = len(gr)
+    start = START_NS + 10**6 * np.arange(count)
+    table = Samples(
+        start,
+        start + 10**6,
+        {
+            "gr_active": gr,
+            "sm_active": sm * gr,
+            "tensor_active": tensor * gr,
+            "fma_active": fma * gr,
+            "dram_read_bytes": dram * 4.9e9,
+            "dram_write_bytes": np.zeros(count),
+            "ce_active": engine,
+        },
+    )
+
+    weights = classify(rates_of(table, ROOFS))
+
+    assert np.allclose(1.0, weights.sum(axis=1))
+    assert (weights >= -1e-12).all()
+    assert np.allclose(1.0 - gr, weights[:, AT["idle"]] + weights[:, AT["copy"]])
+    found = split_time(table, NONE, ROOFS)
+    assert found is not None
+    assert 1.0 == sum(found.shares.values())

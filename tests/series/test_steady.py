@@ -1,0 +1,114 @@
+"""The warm-up is found where it was put, and not invented."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from perfzero.series.steady import find_steady
+from perfzero.sources.synthetic import SECOND_NS, START_NS, Phase, observe, signal
+from perfzero.values import Samples
+
+BUSY = Phase(0.05, {"gr_active": 0.95, "sm_active": 0.9, "tensor_active": 0.4, "dram_read_bytes": 1e12})
+SLOW = Phase(0.05, {"gr_active": 0.3, "sm_active": 0.2, "tensor_active": 0.05, "dram_read_bytes": 2e11})
+NOTHING = Phase(1.0)
+
+
+def stretch_of(observation):
+    return find_steady(
+        observation.gpm, observation.pm, start_ns=observation.start_ns, end_ns=observation.end_ns
+    )
+
+
+@pytest.mark.parametrize("warm_up", [SLOW, NOTHING])
+def test_a_warm_up_of_ten_seconds_is_dropped(warm_up):
+    found = stretch_of(observe([BUSY], seconds=40, warm_up=[warm_up], warm_up_s=10.0, noise=0.02))
+
+    assert "stable" == found.how
+    assert 10.0 == pytest.approx(found.dropped_s, abs=1.0)
+    assert found.changed < 0.05
+
+
+def test_a_program_that_is_steady_from_the_start_loses_nothing():
+    found = stretch_of(observe([BUSY], seconds=40, noise=0.02))
+
+    assert "stable" == found.how
+    assert 0.0 == found.dropped_s
+
+
+def test_a_program_that_alternates_is_steady():
+    """Eight seconds of training, two of evaluation, over and over: no part of it is warm-up."""
+    train = Phase(8.0, BUSY.levels)
+    evaluate = Phase(2.0, {"gr_active": 0.5, "sm_active": 0.4, "tensor_active": 0.1})
+
+    found = stretch_of(observe([train, evaluate], seconds=60))
+
+    assert "stable" == found.how
+    assert found.dropped_s <= 2.0
+
+
+def test_windows_alone_are_enough_to_find_it():
+    observation = observe([BUSY], seconds=60, warm_up=[SLOW], warm_up_s=12.0, every_s=2.0)
+
+    found = find_steady(
+        Samples.empty(), observation.pm, start_ns=observation.start_ns, end_ns=observation.end_ns
+    )
+
+    assert "stable" == found.how
+    assert 12.0 == pytest.approx(found.dropped_s, abs=2.0)
+
+
+def test_the_programs_end_is_left_out():
+    busy = signal([BUSY], start_ns=START_NS, end_ns=START_NS + 20 * SECOND_NS, period_ns=10**8)
+    ending = signal(
+        [SLOW], start_ns=START_NS + 20 * SECOND_NS, end_ns=START_NS + 22 * SECOND_NS, period_ns=10**8
+    )
+
+    found = find_steady(
+        Samples.concat([busy, ending]), Samples.empty(), start_ns=START_NS, end_ns=START_NS + 25 * SECOND_NS
+    )
+
+    assert START_NS + 20 * SECOND_NS == found.end_ns
+
+
+def drifting(seconds: int) -> Samples:
+    table = signal([BUSY], start_ns=START_NS, end_ns=START_NS + seconds * SECOND_NS, period_ns=10**8)
+    rising = np.linspace(0.0, 1.0, len(table)) ** 3
+    return table.with_columns({"gr_active": rising, "sm_active": rising, "tensor_active": rising})
+
+
+def test_a_program_that_never_settles_falls_back_to_thirty_seconds():
+    found = find_steady(
+        drifting(60), Samples.empty(), start_ns=START_NS, end_ns=START_NS + 60 * SECOND_NS
+    )
+
+    assert "fallback" == found.how
+    # Ten seconds until there is work worth the name, and thirty from then on.
+    assert 40.0 == pytest.approx(found.dropped_s, abs=1.0)
+    assert found.changed > 0.1
+
+
+def test_three_seconds_are_judged_as_too_short():
+    found = stretch_of(observe([BUSY], seconds=3))
+
+    assert "short" == found.how
+    assert 0.0 == found.dropped_s
+
+
+def test_a_gpu_without_work_has_no_steady_stretch():
+    observation = observe([NOTHING], seconds=20)
+
+    found = stretch_of(observation)
+
+    assert "none" == found.how
+    assert (observation.start_ns, observation.end_ns) == (found.start_ns, found.end_ns)
+
+
+def test_nothing_measured_is_no_error():
+    assert "none" == find_steady(Samples.empty(), Samples.empty(), start_ns=0, end_ns=1).how
+
+
+def test_copies_alone_are_work():
+    found = stretch_of(observe([Phase(1.0, {"pcie_rx_bytes": 5e10})], seconds=20))
+
+    assert "stable" == found.how
