@@ -20,7 +20,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.10 p
   done)
 
 .DELETE_ON_ERROR:
-.PHONY: help test demo lint lint-style lint-types lint-layers lint-pages wheel clean
+.PHONY: help test demo lint lint-style lint-format lint-types lint-layers lint-pages wheel clean
 
 help:
 	@sed -n 's/^#   make /make /p' Makefile
@@ -31,10 +31,12 @@ test: $(VENV)/.development
 demo: $(VENV)/.package
 	$(BIN)/perfzero demo $(ARGS)
 
-lint: lint-style lint-types lint-layers lint-pages
+lint: lint-style lint-format lint-types lint-layers lint-pages
 
 lint-style: $(VENV)/.development
 	$(BIN)/ruff check .
+
+lint-format: $(VENV)/.development
 	$(BIN)/ruff format --check .
 
 lint-types: $(VENV)/.development
