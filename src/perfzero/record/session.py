@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -146,9 +147,11 @@ class Recorder:
         self._say = say
         self._watches: list[GpuWatch] = []
         self._candidates: list[GpuWatch] = []
+        self._seen_pids: set[int] = set()  # of the observed tree, those that have ended included
         self._watched: Watched
         self._writer: RecordingWriter
         self._host: Host | None = None
+        self._resources = ExitStack()
         self._begun = time.monotonic()
         self._ended_early = ""
 
@@ -172,9 +175,18 @@ class Recorder:
         Find the GPUs, create the recording, start the program.
 
         Raises `NoGpu`, `UsageError` (the folder is taken, the process does not exist) or `CannotStart`,
-        each before the program runs.
+        each before the program runs, and leaves nothing open then.
         """
+        try:
+            self._start()
+        except BaseException:
+            self._resources.close()
+            raise
+
+    def _start(self) -> None:
         target = self._target
+        # Initialising NVML costs tenths of a second of CPU; while this one lasts, further ones are free.
+        self._resources.enter_context(nvml.session())
         gpus = nvml.select(target.gpus) if target.gpus else nvml.discover()
         if not gpus:
             raise NoGpu("The driver lists no GPU.\nWhat can be read on this machine: perfzero doctor")
@@ -268,6 +280,7 @@ class Recorder:
             ended_ns=ended_ns,
         )
         self._writer.close()
+        self._resources.close()
         if self._writer.failed:
             self._say(f"not everything could be written: {self._writer.failed}")
         return self.path
@@ -339,11 +352,13 @@ class Recorder:
         pids = [w.board.pids for w in self._watches if w.board.pids]
         self._host.gpu_pids = frozenset().union(*pids) & self._host.pids() if pids else frozenset()
         self._writer.append("host", None, self._host.read())
+        self._seen_pids |= self._host.pids()
 
     def _others(self, watch: GpuWatch) -> tuple[int, ...]:
-        if self._watched.pid is None or self._host is None or not watch.board.pids:
+        """Processes that held a context on the GPU and were never part of the observed tree."""
+        if self._watched.pid is None or self._host is None:
             return ()
-        return tuple(sorted(watch.board.pids - self._host.pids()))
+        return tuple(sorted(watch.pids - self._seen_pids))
 
     def _space_by_steps(self) -> bool:
         """--profiling-interval: one window every so many steps, once a step has been seen."""

@@ -89,6 +89,8 @@ class GpuWatch:
         self.board = Board(gpu)
         self.windows: list[Window] = []
         self.gpm_rows: list[Samples] = []
+        self.pids: set[int] = set()
+        """Every process that was seen to hold a context on this GPU."""
         self.tier_reason = ""
         self.sessions = 0
         self.sampler_cpu_s = 0.0
@@ -220,6 +222,7 @@ class GpuWatch:
                 rows["board"] = self.board.read()
             except SourceError as error:
                 self._note("board", str(error).splitlines()[0])
+            self.pids |= self.board.pids or frozenset()
         for stream, samples in rows.items():
             self._pending.setdefault(stream, []).append(samples)
         if now_s >= self._flush_due:

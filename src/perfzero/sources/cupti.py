@@ -42,14 +42,17 @@ The counter-data image holds this factor times the samples of one drain, plus th
 what follows it.
 """
 
-RECORD_BYTES = 72 * 1024
+RECORD_BYTES = 3300
 """
-Upper bound of what one sample takes in the hardware buffer, and so of our own PCIe traffic per
-sample: 15 KB on an idle H200 at 22 metrics, up to 67 KB while its units are busy.
+Upper bound of what one sample takes per metric in the hardware buffer, and so of our own PCIe
+traffic: 15 KB a sample on an idle H200 at 22 metrics, up to 67 KB while its units are busy.
 """
 
-BUFFER_BYTES = (64 << 20, 512 << 20)
-"""Least and largest hardware buffer asked for. It is pinned host memory."""
+BUFFER_BYTES = (16 << 20, 512 << 20)
+"""Least and largest hardware buffer asked for: pinned host memory, and getting its pages costs CPU."""
+
+BUFFER_MARGIN = 1.3
+"""The hardware buffer holds this factor times the records of one drain: a busy host drains late."""
 
 MISSING_AFTER = 1.5
 """A distance between the ends of two samples of more than this many periods is a hole."""
@@ -432,11 +435,11 @@ class PmSampler:
             resolution = self._resolutions[key]
             if not resolution.metrics:
                 raise SourceError("No hardware counter of this GPU can be sampled with this libcupti.")
-            bytes_between_drains = drain_s * 1e9 / period_ns * RECORD_BYTES
+            per_drain = drain_s * 1e9 / period_ns * RECORD_BYTES * len(resolution.metrics)
             self._device.configure(
                 tuple(resolution.metrics.values()),
                 period_ns=period_ns,
-                buffer_bytes=int(min(max(2 * bytes_between_drains, BUFFER_BYTES[0]), BUFFER_BYTES[1])),
+                buffer_bytes=int(min(max(BUFFER_MARGIN * per_drain, BUFFER_BYTES[0]), BUFFER_BYTES[1])),
             )
         except CuptiError as error:
             self.close()
@@ -541,7 +544,7 @@ class PmSampler:
         if sent is not None and len(sent):
             # The record stream goes to host memory and shows in our own numbers. Every sample
             # carries it, so what (nearly) every sample carries is ours, up to what it can be.
-            own = min(float(np.percentile(sent, 5)), float(RECORD_BYTES))
+            own = min(float(np.percentile(sent, 5)), float(RECORD_BYTES * len(columns)))
             columns["pcie_tx_bytes"] = np.maximum(sent - own, 0.0)
         return Samples(start, end, columns)
 

@@ -28,6 +28,7 @@ from perfzero.sources._nvml import (
     mig_devices,
     processes,
     select,
+    session,
     virtualization,
 )
 from perfzero.values import Gpu, Samples
@@ -40,6 +41,7 @@ __all__ = [
     "mig_devices",
     "processes",
     "select",
+    "session",
     "virtualization",
 ]
 
