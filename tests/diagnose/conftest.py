@@ -49,9 +49,7 @@ PROGRAMS: dict[str, Program] = {
     ),
     "fp32_gemm": Program((Phase(0.01, SGEMM),)),
     "tiny_kernels": Program((Phase(4e-6, TINY), Phase(22e-6)), host={"host_main_cpu": 1.0}),
-    "tiny_kernels_graph": Program(
-        (Phase(0.01, {**TINY, "gr_active": 0.99}),), host={"host_main_cpu": 1.0}
-    ),
+    "tiny_kernels_graph": Program((Phase(0.01, {**TINY, "gr_active": 0.99}),), host={"host_main_cpu": 1.0}),
     "input_starved_resnet50": Program(
         (Phase(0.040, STREAM), Phase(0.055), Phase(0.005, PINNED)),
         host={"host_main_cpu": 0.4, "host_workers": 4.0, "host_worker_cpu": 1.0},

@@ -21,8 +21,8 @@ def with_column(observation: Observation, **columns) -> Observation:
 def refused(observation: Observation) -> str:
     diagnosis = judge(observation)
     assert diagnosis.verdict is None
-    assert () == diagnosis.findings
-    assert {} == diagnosis.shares
+    assert diagnosis.findings == ()
+    assert diagnosis.shares == {}
     assert diagnosis.no_verdict is not None
     assert diagnosis.headline.startswith("No verdict.")
     return diagnosis.no_verdict
@@ -106,7 +106,7 @@ def test_broken_time_stamps_are_refused(program):
 
     broken = dataclasses.replace(observation, pm=Samples(start, pm.end_ns, pm.columns))
 
-    assert "time stamps of the pm samples are broken" in refused(broken)
+    assert "time stamps are broken" in refused(broken)
 
 
 def test_one_stale_sample_per_window_is_expected(program):
@@ -167,4 +167,58 @@ def test_a_counter_that_was_not_there_is_named(program, missing):
     diagnosis = judge(dataclasses.replace(observation, gpm=gpm))
 
     assert any(missing in doubt for doubt in diagnosis.doubts)
-    assert diagnosis.verdict is None or "fp32_path" != diagnosis.verdict.rule
+    assert diagnosis.verdict is None or diagnosis.verdict.rule != "fp32_path"
+
+
+def test_gr_activity_above_105_percent_is_refused_though_gpm_is_fine(program):
+    assert "gr_active is impossible" in refused(with_column(program("fp32_gemm"), gr_active=1.4))
+
+
+def test_broken_bursts_cost_the_bursts_and_not_the_verdict(program):
+    observation = program("fp32_gemm")
+    wild = observation.zoom.with_columns({"fma_active": np.full(len(observation.zoom), 2.0)})
+
+    diagnosis = judge(dataclasses.replace(observation, zoom=wild))
+
+    assert diagnosis.verdict is not None
+    assert any("impossible values of fma_active (zoom)" in doubt for doubt in diagnosis.doubts)
+
+
+def test_a_burst_sample_a_little_above_one_is_read_as_one(program):
+    """Ten microseconds are few counts."""
+    observation = program("bf16_gemm_capped")
+    noisy = observation.zoom.with_columns({"sm_active": np.full(len(observation.zoom), 1.1)})
+
+    diagnosis = judge(dataclasses.replace(observation, zoom=noisy))
+
+    assert not any("impossible" in doubt for doubt in diagnosis.doubts)
+
+
+def kept(table: Samples):
+    return ((name, column) for name, column in table.columns.items() if name != "fma_active")
+
+
+def test_a_counter_without_a_place_in_the_pass_is_borrowed_from_gpm(program):
+    observation = program("fp32_gemm")
+    without = {
+        name: dataclasses.replace(
+            table, columns={k: v for k, v in table.columns.items() if k != "fma_active"}
+        )
+        for name, table in (("pm", observation.pm), ("zoom", observation.zoom))
+    }
+
+    diagnosis = judge(dataclasses.replace(observation, **without))
+
+    assert diagnosis.verdict is not None
+    assert diagnosis.verdict.rule == "fp32_path"
+    assert any("fma_active from GPM" in doubt for doubt in diagnosis.doubts)
+
+
+def test_windows_outside_of_the_steady_stretch_leave_the_verdict_to_gpm(program):
+    observation = program("fp32_gemm", warm_up=[Phase(1.0)], warm_up_s=9.0, zoom=False, every_s=100.0)
+
+    diagnosis = judge(observation)
+
+    assert diagnosis.tier == "gpm"
+    assert diagnosis.verdict is not None
+    assert any("GPM stands in" in doubt for doubt in diagnosis.doubts)

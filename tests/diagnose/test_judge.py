@@ -71,10 +71,10 @@ def test_a_power_cap_is_told_beside_the_healthy_verdict(program):
 def test_gpm_alone_gives_the_same_verdict_with_less_confidence(program):
     close, far = judge(program("fp32_gemm")), judge(program("fp32_gemm", tier="gpm"))
 
-    assert "gpm" == far.tier
+    assert far.tier == "gpm"
     assert far.verdict is not None
     assert close.verdict is not None
-    assert "fp32_path" == far.verdict.rule
+    assert far.verdict.rule == "fp32_path"
     assert far.verdict.confidence <= 0.6 < close.verdict.confidence
     assert any("GPM" in doubt for doubt in far.doubts)
 
@@ -84,9 +84,9 @@ def test_plain_nvml_says_idle_or_not_and_no_more(program):
     busy = judge(program("fp32_gemm", tier="nvml", board={"smi_utilization": 1.0}))
 
     assert idle.verdict is not None
-    assert "host_starved" == idle.verdict.rule
+    assert idle.verdict.rule == "host_starved"
     assert idle.verdict.confidence <= 0.3
-    assert {} == idle.shares
+    assert idle.shares == {}
     assert busy.verdict is None
     assert "without hardware counters" in (busy.no_verdict or "")
 
@@ -98,7 +98,7 @@ def test_a_lost_window_is_a_doubt_with_its_reason_and_no_change_of_verdict(progr
     diagnosis = judge(program("elementwise_chain", gaps=[gap]))
 
     assert diagnosis.verdict is not None
-    assert "memory_bound" == diagnosis.verdict.rule
+    assert diagnosis.verdict.rule == "memory_bound"
     assert [d for d in diagnosis.doubts if reason in d and "12 s" in d and "lost" in d]
 
 
@@ -106,21 +106,21 @@ def test_the_warm_up_is_dropped_before_judging(program):
     """Twelve idle seconds at the start would make this program look starved."""
     diagnosis = judge(program("fp32_gemm", warm_up=[Phase(1.0)], warm_up_s=12.0))
 
-    assert 12.0 == pytest.approx(diagnosis.steady.dropped_s, abs=1.0)
+    assert pytest.approx(diagnosis.steady.dropped_s, abs=1.0) == 12.0
     assert diagnosis.shares["idle"] < 0.01
 
 
 def test_shares_add_up_to_exactly_one(program):
     for name in ("input_starved_resnet50", "transformer_healthy", "pageable_copies", "tiny_kernels"):
-        assert 1.0 == sum(judge(program(name, noise=0.05)).shares.values())
+        assert sum(judge(program(name, noise=0.05)).shares.values()) == 1.0
 
 
 def test_known_shares_are_found(program):
     shares = judge(program("input_starved_resnet50")).shares
 
-    assert 0.55 == pytest.approx(shares["idle"], abs=0.01)
-    assert 0.05 == pytest.approx(shares["copy"], abs=0.01)
-    assert 0.40 == pytest.approx(shares["memory"], abs=0.01)
+    assert pytest.approx(shares["idle"], abs=0.01) == 0.55
+    assert pytest.approx(shares["copy"], abs=0.01) == 0.05
+    assert pytest.approx(shares["memory"], abs=0.01) == 0.40
 
 
 def test_shifting_time_changes_nothing_else(program):
@@ -133,7 +133,8 @@ def test_shifting_time_changes_nothing_else(program):
         first,
         **{name: shifted(getattr(first, name)) for name in ("pm", "zoom", "gpm", "board", "host")},
         windows=tuple(
-            dataclasses.replace(w, start_ns=w.start_ns + shift, end_ns=w.end_ns + shift) for w in first.windows
+            dataclasses.replace(w, start_ns=w.start_ns + shift, end_ns=w.end_ns + shift)
+            for w in first.windows
         ),
         start_ns=first.start_ns + shift,
         end_ns=first.end_ns + shift,
@@ -149,8 +150,8 @@ def test_a_recording_of_half_a_second_is_judged_with_that_doubt(program):
     diagnosis = judge(program("fp32_gemm", seconds=1.5))
 
     assert diagnosis.verdict is not None
-    assert "fp32_path" == diagnosis.verdict.rule
-    assert "short" == diagnosis.steady.how
+    assert diagnosis.verdict.rule == "fp32_path"
+    assert diagnosis.steady.how == "short"
     assert any("too short" in doubt for doubt in diagnosis.doubts)
     assert diagnosis.verdict.confidence < 0.7
 
@@ -172,8 +173,8 @@ def test_nothing_measured_gives_no_verdict_and_no_crash(program):
 
     assert diagnosis.verdict is None
     assert "Nothing was measured" in (diagnosis.no_verdict or "")
-    assert 4 == len(diagnosis.steps)
-    assert all("unknown" == step.status for step in diagnosis.steps)
+    assert len(diagnosis.steps) == 4
+    assert all(step.status == "unknown" for step in diagnosis.steps)
 
 
 def test_the_host_unseen_makes_a_launch_bound_verdict_less_sure(program):
@@ -184,7 +185,7 @@ def test_the_host_unseen_makes_a_launch_bound_verdict_less_sure(program):
 
     assert sure is not None
     assert unsure is not None
-    assert "launch_bound" == unsure.rule
+    assert unsure.rule == "launch_bound"
     assert unsure.confidence < sure.confidence
 
 

@@ -18,9 +18,7 @@ NONE = Samples.empty()
 
 
 def pm(*cycle: Phase, seconds: float = 1.0, period_ns: int = 1_000_000) -> Samples:
-    return signal(
-        cycle, start_ns=START_NS, end_ns=START_NS + round(seconds * SECOND_NS), period_ns=period_ns
-    )
+    return signal(cycle, start_ns=START_NS, end_ns=START_NS + round(seconds * SECOND_NS), period_ns=period_ns)
 
 
 def shares_of(*cycle: Phase, **changes) -> dict[str, float]:
@@ -30,15 +28,13 @@ def shares_of(*cycle: Phase, **changes) -> dict[str, float]:
 
 
 def test_the_roofs_of_an_h200_are_those_measured():
-    assert DRAM == pytest.approx(ROOFS.dram, rel=0.001)
-    assert 5.79e10 == pytest.approx(ROOFS.pcie, rel=0.01)
-    assert 4.5e11 == ROOFS.nvlink
+    assert pytest.approx(ROOFS.dram, rel=0.001) == DRAM
+    assert pytest.approx(ROOFS.pcie, rel=0.01) == 5.79e10
+    assert ROOFS.nvlink == 4.5e11
 
 
 def test_gaps_of_20_ms_in_cycles_of_50_are_40_percent_idle():
-    found = shares_of(
-        Phase(0.030, {"gr_active": 1.0, "sm_active": 0.9, "tensor_active": 0.85}), Phase(0.020)
-    )
+    found = shares_of(Phase(0.030, {"gr_active": 1.0, "sm_active": 0.9, "tensor_active": 0.85}), Phase(0.020))
 
     assert {"idle": pytest.approx(0.4, abs=1e-6), "tensor": pytest.approx(0.6, abs=1e-6)} == found
 
@@ -46,8 +42,8 @@ def test_gaps_of_20_ms_in_cycles_of_50_are_40_percent_idle():
 def test_gaps_shorter_than_a_sample_are_idle_too():
     found = shares_of(Phase(6e-5, {"gr_active": 1.0, "sm_active": 0.9, "tensor_active": 0.85}), Phase(4e-5))
 
-    assert 0.4 == pytest.approx(found["idle"], abs=0.001)
-    assert 0.6 == pytest.approx(found["tensor"], abs=0.001)
+    assert pytest.approx(found["idle"], abs=0.001) == 0.4
+    assert pytest.approx(found["tensor"], abs=0.001) == 0.6
 
 
 @pytest.mark.parametrize(
@@ -75,7 +71,7 @@ def test_rates_are_judged_for_the_busy_part_alone():
         Phase(5e-5, {"gr_active": 1.0, "sm_active": 0.95, "dram_read_bytes": DRAM}), Phase(5e-5)
     )
 
-    assert {"idle": 0.5, "memory": 0.5} == pytest.approx(found, abs=0.001)
+    assert pytest.approx(found, abs=0.001) == {"idle": 0.5, "memory": 0.5}
 
 
 def test_kernels_of_two_kinds_within_a_sample_share_it():
@@ -85,22 +81,24 @@ def test_kernels_of_two_kinds_within_a_sample_share_it():
         Phase(5e-5, {"gr_active": 1.0, "sm_active": 0.95, "tensor_active": 0.92}),
     )
 
-    assert {"memory": 0.5, "tensor": 0.5} == pytest.approx(found, abs=0.01)
+    assert pytest.approx(found, abs=0.01) == {"memory": 0.5, "tensor": 0.5}
 
 
 def test_what_two_kinds_leave_over_is_latency():
     found = shares_of(
-        Phase(0.01, {"gr_active": 1.0, "sm_active": 0.9, "dram_read_bytes": 0.4 * DRAM, "tensor_active": 0.276})
+        Phase(
+            0.01, {"gr_active": 1.0, "sm_active": 0.9, "dram_read_bytes": 0.4 * DRAM, "tensor_active": 0.276}
+        )
     )
 
-    assert {"memory": 0.4, "tensor": 0.3, "latency": 0.3} == pytest.approx(found, abs=0.01)
+    assert pytest.approx(found, abs=0.01) == {"memory": 0.4, "tensor": 0.3, "latency": 0.3}
 
 
 def test_a_slow_copy_claims_the_idle_time_around_it():
     """A pageable copy as measured: the engine moves data 24 % of the time and GR reads 3 %."""
     found = shares_of(Phase(0.01, {"gr_active": 0.03, "pcie_rx_bytes": 7.1e9, "ce_active": 0.24}))
 
-    assert 0.97 == pytest.approx(found["copy"])
+    assert pytest.approx(found["copy"]) == 0.97
     assert "idle" not in found
 
 
@@ -115,7 +113,7 @@ def test_a_copy_beside_kernels_costs_nothing():
         Phase(0.01, {"gr_active": 1.0, "sm_active": 0.9, "tensor_active": 0.8, "ce_active": 1.0})
     )
 
-    assert {"tensor": 1.0} == pytest.approx(found)
+    assert pytest.approx(found) == {"tensor": 1.0}
 
 
 def test_zoom_bursts_divide_the_busy_part_and_leave_idle_alone():
@@ -131,10 +129,10 @@ def test_zoom_bursts_divide_the_busy_part_and_leave_idle_alone():
 
     assert found is not None
     assert found.from_zoom
-    assert 0.3 == pytest.approx(found.shares["idle"], abs=0.001)
-    assert 0.3 == pytest.approx(found.shares["memory"], abs=0.01)
-    assert 0.4 == pytest.approx(found.shares["latency"], abs=0.01)
-    assert 1.0 == sum(found.shares.values())
+    assert pytest.approx(found.shares["idle"], abs=0.001) == 0.3
+    assert pytest.approx(found.shares["memory"], abs=0.01) == 0.3
+    assert pytest.approx(found.shares["latency"], abs=0.01) == 0.4
+    assert sum(found.shares.values()) == 1.0
 
 
 def test_bursts_that_saw_other_work_are_not_used():
@@ -150,7 +148,7 @@ def test_bursts_that_saw_other_work_are_not_used():
     assert found is not None
     assert not found.from_zoom
     assert "other work" in (found.zoom_refused or "")
-    assert 1.0 == pytest.approx(found.shares["tensor"])
+    assert pytest.approx(found.shares["tensor"]) == 1.0
 
 
 def test_bursts_with_hardly_any_work_are_not_used():
@@ -171,7 +169,7 @@ def test_missing_counters_are_not_taken_for_zero_use():
     found = split_time(bare, NONE, ROOFS)
 
     assert found is not None
-    assert 1.0 == found.shares["latency"]
+    assert found.shares["latency"] == 1.0
     assert np.isnan(found.rates.memory).all()
 
 
@@ -183,8 +181,8 @@ def test_samples_without_gr_activity_are_left_out_and_counted():
     found = split_time(table.with_columns({"gr_active": gr}), NONE, ROOFS)
 
     assert found is not None
-    assert 0.75 == pytest.approx(found.known)
-    assert 1.0 == pytest.approx(found.shares["tensor"])
+    assert pytest.approx(found.known) == 0.75
+    assert pytest.approx(found.shares["tensor"]) == 1.0
 
 
 def test_no_gr_activity_at_all_cannot_be_split():
@@ -230,4 +228,4 @@ def test_every_sample_is_shared_out_completely(rows):
     assert np.allclose(1.0 - gr, weights[:, AT["idle"]] + weights[:, AT["copy"]])
     found = split_time(table, NONE, ROOFS)
     assert found is not None
-    assert 1.0 == sum(found.shares.values())
+    assert sum(found.shares.values()) == 1.0

@@ -16,7 +16,7 @@ STEP = [
 
 
 def test_a_step_of_81_ms_is_found():
-    assert 0.0813 == pytest.approx(step_period(observe(STEP, noise=0.05).pm), rel=0.01)
+    assert pytest.approx(step_period(observe(STEP, noise=0.05).pm), rel=0.01) == 0.0813
 
 
 def test_a_step_shorter_than_a_millisecond_is_found_by_zooming_in():
@@ -26,7 +26,7 @@ def test_a_step_shorter_than_a_millisecond_is_found_by_zooming_in():
     ]
     observation = observe(step)
 
-    assert 690e-6 == pytest.approx(step_period(observation.pm, observation.zoom), rel=0.01)
+    assert pytest.approx(step_period(observation.pm, observation.zoom), rel=0.01) == 690e-6
 
 
 def test_noise_is_not_a_step():

@@ -22,15 +22,15 @@ def table(lengths_s, **columns) -> Samples:
 
 
 def test_a_mean_is_weighted_by_the_length_of_its_samples():
-    assert 0.25 == stats.mean(table([3.0, 1.0], gr_active=[0.0, 1.0]), "gr_active")
+    assert stats.mean(table([3.0, 1.0], gr_active=[0.0, 1.0]), "gr_active") == 0.25
 
 
 def test_a_missing_sample_takes_no_part_in_the_mean():
-    assert 1.0 == stats.mean(table([3.0, 1.0], gr_active=[np.nan, 1.0]), "gr_active")
+    assert stats.mean(table([3.0, 1.0], gr_active=[np.nan, 1.0]), "gr_active") == 1.0
 
 
 def test_a_rate_is_the_sum_over_the_time_that_was_measured():
-    assert 20.0 == stats.rate(table([1.0, 1.0, 1.0], launches=[10.0, 30.0, np.nan]), "launches")
+    assert stats.rate(table([1.0, 1.0, 1.0], launches=[10.0, 30.0, np.nan]), "launches") == 20.0
 
 
 def test_what_was_never_seen_is_missing_not_zero():
@@ -43,22 +43,22 @@ def test_a_hit_rate_is_hits_over_lookups_not_a_mean_of_rates():
     """Ten sectors at 90 % and ten million at 10 % are 10 %."""
     samples = table([1.0, 1.0], l2_hit_sectors=[9.0, 1e6], l2_sectors=[10.0, 1e7])
 
-    assert 0.1 == pytest.approx(stats.hit_ratio(samples), abs=1e-5)
+    assert pytest.approx(stats.hit_ratio(samples), abs=1e-5) == 0.1
 
 
 def test_a_measured_hit_rate_is_weighted_by_its_sectors():
     samples = table([1.0, 1.0], l2_hit=[0.9, 0.1], l2_sectors=[10.0, 1e7])
 
-    assert 0.1 == pytest.approx(stats.hit_ratio(samples), abs=1e-5)
+    assert pytest.approx(stats.hit_ratio(samples), abs=1e-5) == 0.1
 
 
 def test_a_hit_rate_without_sectors_falls_back_to_time():
-    assert 0.5 == stats.hit_ratio(table([1.0, 1.0], l2_hit=[0.9, 0.1]))
+    assert stats.hit_ratio(table([1.0, 1.0], l2_hit=[0.9, 0.1])) == 0.5
 
 
 def test_streaming_reads_every_byte_once():
     """32 bytes a sector: R is 1 when as many bytes come from DRAM as the SMs asked for."""
-    assert 1.0 == stats.reuse_ratio(table([1.0], l2_sectors=[1000.0], dram_read_bytes=[32_000.0]))
+    assert stats.reuse_ratio(table([1.0], l2_sectors=[1000.0], dram_read_bytes=[32_000.0])) == 1.0
 
 
 def test_no_dram_reads_is_no_reuse_ratio():
@@ -85,7 +85,7 @@ def test_blocks_add_up_to_the_whole():
 
     sums = stats.block_sums(values, block=np.array([0.0, 0, 1, 1, 1, 4]))
 
-    assert (3, 2) == sums.shape
+    assert sums.shape == (3, 2)
     assert values.sum(axis=0).tolist() == sums.sum(axis=0).tolist()
 
 

@@ -24,16 +24,16 @@ def stretch_of(observation):
 def test_a_warm_up_of_ten_seconds_is_dropped(warm_up):
     found = stretch_of(observe([BUSY], seconds=40, warm_up=[warm_up], warm_up_s=10.0, noise=0.02))
 
-    assert "stable" == found.how
-    assert 10.0 == pytest.approx(found.dropped_s, abs=1.0)
+    assert found.how == "stable"
+    assert pytest.approx(found.dropped_s, abs=1.0) == 10.0
     assert found.changed < 0.05
 
 
 def test_a_program_that_is_steady_from_the_start_loses_nothing():
     found = stretch_of(observe([BUSY], seconds=40, noise=0.02))
 
-    assert "stable" == found.how
-    assert 0.0 == found.dropped_s
+    assert found.how == "stable"
+    assert found.dropped_s == 0.0
 
 
 def test_a_program_that_alternates_is_steady():
@@ -43,7 +43,7 @@ def test_a_program_that_alternates_is_steady():
 
     found = stretch_of(observe([train, evaluate], seconds=60))
 
-    assert "stable" == found.how
+    assert found.how == "stable"
     assert found.dropped_s <= 2.0
 
 
@@ -54,8 +54,8 @@ def test_windows_alone_are_enough_to_find_it():
         Samples.empty(), observation.pm, start_ns=observation.start_ns, end_ns=observation.end_ns
     )
 
-    assert "stable" == found.how
-    assert 12.0 == pytest.approx(found.dropped_s, abs=2.0)
+    assert found.how == "stable"
+    assert pytest.approx(found.dropped_s, abs=2.0) == 12.0
 
 
 def test_the_programs_end_is_left_out():
@@ -68,7 +68,7 @@ def test_the_programs_end_is_left_out():
         Samples.concat([busy, ending]), Samples.empty(), start_ns=START_NS, end_ns=START_NS + 25 * SECOND_NS
     )
 
-    assert START_NS + 20 * SECOND_NS == found.end_ns
+    assert found.end_ns == START_NS + 20 * SECOND_NS
 
 
 def drifting(seconds: int) -> Samples:
@@ -78,21 +78,19 @@ def drifting(seconds: int) -> Samples:
 
 
 def test_a_program_that_never_settles_falls_back_to_thirty_seconds():
-    found = find_steady(
-        drifting(60), Samples.empty(), start_ns=START_NS, end_ns=START_NS + 60 * SECOND_NS
-    )
+    found = find_steady(drifting(60), Samples.empty(), start_ns=START_NS, end_ns=START_NS + 60 * SECOND_NS)
 
-    assert "fallback" == found.how
+    assert found.how == "fallback"
     # Ten seconds until there is work worth the name, and thirty from then on.
-    assert 40.0 == pytest.approx(found.dropped_s, abs=1.0)
+    assert pytest.approx(found.dropped_s, abs=1.0) == 40.0
     assert found.changed > 0.1
 
 
 def test_three_seconds_are_judged_as_too_short():
     found = stretch_of(observe([BUSY], seconds=3))
 
-    assert "short" == found.how
-    assert 0.0 == found.dropped_s
+    assert found.how == "short"
+    assert found.dropped_s == 0.0
 
 
 def test_a_gpu_without_work_has_no_steady_stretch():
@@ -100,15 +98,15 @@ def test_a_gpu_without_work_has_no_steady_stretch():
 
     found = stretch_of(observation)
 
-    assert "none" == found.how
+    assert found.how == "none"
     assert (observation.start_ns, observation.end_ns) == (found.start_ns, found.end_ns)
 
 
 def test_nothing_measured_is_no_error():
-    assert "none" == find_steady(Samples.empty(), Samples.empty(), start_ns=0, end_ns=1).how
+    assert find_steady(Samples.empty(), Samples.empty(), start_ns=0, end_ns=1).how == "none"
 
 
 def test_copies_alone_are_work():
     found = stretch_of(observe([Phase(1.0, {"pcie_rx_bytes": 5e10})], seconds=20))
 
-    assert "stable" == found.how
+    assert found.how == "stable"

@@ -21,9 +21,16 @@ from numpy.typing import NDArray
 from perfzero.counters import BY_NAME
 from perfzero.diagnose.roofs import Roofs, roofs_of
 from perfzero.diagnose.split import AT, Rates, Split, split_time
-from perfzero.diagnose.thresholds import SHORT_LOOK, SHORTEST_LOOK, TIER_CONFIDENCE, Threshold
+from perfzero.diagnose.thresholds import (
+    DROPPED_SHARE,
+    IMPOSSIBLE_SHARE,
+    SHORT_LOOK,
+    SHORTEST_LOOK,
+    TIER_CONFIDENCE,
+    Threshold,
+)
 from perfzero.diagnose.verdict import TimeClass
-from perfzero.series.clean import Cleaned, clean
+from perfzero.series.clean import HIGHEST_RATIO_ZOOM, POLLED_LONGEST, Cleaned, clean
 from perfzero.series.period import step_period
 from perfzero.series.stats import hit_ratio, level, reuse_ratio
 from perfzero.series.steady import Stretch, find_steady
@@ -37,6 +44,13 @@ FAR = 0.5
 
 NEAR_CONFIDENCE = 0.6
 """What a share right at its threshold is worth, if the bootstrap never doubts it."""
+
+
+JUDGED = ("gr_active", "sm_active", "tensor_active", "fma_active", "l2_hit", "ce_active", "dram_active")
+"""Shares on which verdicts rest: one of them being impossible spoils the whole stream."""
+
+BORROWED = ("sm_active", "tensor_active", "fma_active", "fp64_active")
+"""Shares that GPM can lend where PM sampling had no place for them in its single pass."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,6 +76,7 @@ class Evidence:
     sampled_s: float
     lost_share: float
     step_s: float | None
+    borrowed: tuple[str, ...] = ()  # columns of `long` and `zoom` that come from GPM
 
     @property
     def gpu(self) -> Gpu:
@@ -177,10 +192,16 @@ def collect(observation: Observation) -> Evidence:
     windows = observation.windows
     cleaned = {
         "pm": clean(observation.pm, windows=[w for w in windows if w.kind != "zoom"]),
-        "zoom": clean(observation.zoom, windows=[w for w in windows if w.kind == "zoom"]),
-        "gpm": clean(observation.gpm),
+        "zoom": clean(
+            observation.zoom,
+            windows=[w for w in windows if w.kind == "zoom"],
+            highest=HIGHEST_RATIO_ZOOM,
+        ),
+        "gpm": clean(observation.gpm, longest=POLLED_LONGEST),
     }
     pm, zoom, gpm = (cleaned[name].samples for name in ("pm", "zoom", "gpm"))
+    if broken(cleaned["zoom"], windows=sum(1 for w in windows if w.kind == "zoom")) is not None:
+        zoom = Samples.empty()
     start, end = _span(observation)
     always = gpm
     if not (gpm.has("gr_active") or pm.has("gr_active")):
@@ -202,6 +223,11 @@ def collect(observation: Observation) -> Evidence:
         if seen >= SHORTEST_LOOK.value:
             tier, long = ("pm" if candidate == "pm" else "gpm"), table
             break
+    zoom = cut(zoom) if tier == "pm" else Samples.empty()
+    borrowed: tuple[str, ...] = ()
+    if tier == "pm":
+        borrowed = tuple(n for n in BORROWED if not long.has(n) and gpm.has(n))
+        long, zoom = (borrow(table, gpm, borrowed) for table in (long, zoom))
     roofs = roofs_of(observation.gpu, board)
     sampled = float(np.sum(long.duration_s))
     if tier == "nvml":
@@ -211,17 +237,54 @@ def collect(observation: Observation) -> Evidence:
         tier=tier,
         steady=steady,
         long=long,
-        zoom=cut(zoom),
+        zoom=zoom,
         gpm=cut(gpm),
         board=board,
         host=host,
         roofs=roofs,
-        split=split_time(long, cut(zoom) if tier == "pm" else Samples.empty(), roofs) if len(long) else None,
+        split=split_time(long, zoom, roofs) if len(long) else None,
         cleaned=cleaned,
         sampled_s=sampled,
         lost_share=_lost_share(observation, cleaned["pm"]) if tier == "pm" else 0.0,
-        step_s=step_period(cut(pm), cut(zoom), cut(gpm)),
+        step_s=step_period(cut(pm), zoom, cut(gpm)),
+        borrowed=borrowed,
     )
+
+
+def broken(cleaned: Cleaned, *, windows: int) -> str | None:
+    """Why a stream of samples from so many *windows* cannot be trusted, in words; None if it can."""
+    out = sum(cleaned.dropped.values())
+    # Every window may begin and end with one bad sample; those are expected and gone.
+    if cleaned.rows and max(0, out - 2 * windows) / cleaned.rows > DROPPED_SHARE.value:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in cleaned.dropped.items())
+        return f"time stamps are broken: of {cleaned.rows} rows, {reasons}"
+    for name, count in cleaned.impossible.items():
+        if name in JUDGED and count / cleaned.rows > IMPOSSIBLE_SHARE.value:
+            return (
+                f"{name} is impossible (negative, or far above 100 %) in {count} of {cleaned.rows} samples: "
+                "the counter is broken or wrongly resolved"
+            )
+    return None
+
+
+def borrow(table: Samples, gpm: Samples, names: tuple[str, ...]) -> Samples:
+    """
+    *table* with the shares *names*, which PM sampling had no place for, as GPM saw them meanwhile.
+
+    GPM's average is spread over the time in which the GPU had work. NaN where GPM was silent.
+    """
+    if not names or not len(table) or not len(gpm):
+        return table
+    middle = (table.start_ns + table.end_ns) // 2
+    row = np.clip(np.searchsorted(gpm.start_ns, middle, "right") - 1, 0, len(gpm) - 1)
+    inside = (gpm.start_ns[row] <= middle) & (middle < gpm.end_ns[row])
+    active, seen = gpm.column("gr_active")[row], table.column("gr_active")
+    columns: dict[str, FloatArray] = {}
+    for name in names:
+        value = np.full(len(table), np.nan)
+        np.divide(gpm.column(name)[row] * seen, active, out=value, where=inside & (active > 0))
+        columns[name] = np.minimum(value, 1.0)
+    return table.with_columns(columns)
 
 
 def _span(observation: Observation) -> tuple[int, int]:

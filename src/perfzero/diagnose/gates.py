@@ -16,14 +16,12 @@ import numpy as np
 
 from perfzero import hardware
 from perfzero.counters import SECTOR_BYTES
-from perfzero.diagnose.evidence import Evidence
+from perfzero.diagnose.evidence import Evidence, broken
 from perfzero.diagnose.thresholds import (
     COPY_QUIET,
     DEAD_COUNTER,
     DRAM_NOISE,
     DRAM_SLACK,
-    DROPPED_SHARE,
-    IMPOSSIBLE_SHARE,
     L2_SLACK,
     LOST_DOUBT,
     LOST_SHARE,
@@ -35,14 +33,10 @@ from perfzero.diagnose.thresholds import (
     SOURCES_DISAGREE,
     SWITCHING,
 )
-from perfzero.series.clean import HIGHEST_RATIO
 from perfzero.series.stats import rate, total, weighted_mean
 from perfzero.series.steady import bin_means
 from perfzero.text import duration, percent, quantity
 from perfzero.values import Gap, Samples
-
-JUDGED = ("gr_active", "sm_active", "tensor_active", "fma_active", "l2_hit", "ce_active", "dram_active")
-"""Shares on which verdicts rest: one of them being impossible spoils the whole."""
 
 
 def seen_enough(e: Evidence) -> str | None:
@@ -56,27 +50,15 @@ def seen_enough(e: Evidence) -> str | None:
     return None
 
 
-def clock_and_order(e: Evidence) -> str | None:
-    """G0: samples can be placed in time."""
-    for name, cleaned in e.cleaned.items():
-        out = sum(cleaned.dropped.values())
-        # Every window may begin and end with one bad sample; those are expected and gone.
-        expected = 2 * sum(1 for w in e.observation.windows if (w.kind == "zoom") == (name == "zoom"))
-        if cleaned.rows and max(0, out - expected) / cleaned.rows > DROPPED_SHARE.value:
-            reasons = ", ".join(f"{count} {reason}" for reason, count in cleaned.dropped.items())
-            return f"The time stamps of the {name} samples are broken: of {cleaned.rows} rows, {reasons}."
-    return None
-
-
-def possible_values(e: Evidence) -> str | None:
-    """G0: no share of time or of a peak above 105 %."""
-    for stream, cleaned in e.cleaned.items():
-        for name, count in cleaned.impossible.items():
-            if name in JUDGED and count / cleaned.rows > IMPOSSIBLE_SHARE.value:
-                return (
-                    f"{name} is impossible (negative, or above {HIGHEST_RATIO:.0%}) in {count} of "
-                    f"{cleaned.rows} {stream} samples: the counter is broken or wrongly resolved."
-                )
+def sound_streams(e: Evidence) -> str | None:
+    """G0: the samples can be placed in time, and no share of time or of a peak is above 105 %."""
+    # The stream the machine should have given, and the one judged in its place.
+    for stream in dict.fromkeys((e.observation.tier, e.tier)):
+        if stream in e.cleaned:
+            windows = sum(1 for w in e.observation.windows if w.kind != "zoom")
+            reason = broken(e.cleaned[stream], windows=windows)
+            if reason is not None:
+                return f"The {stream} samples cannot be trusted: {reason}."
     return None
 
 
@@ -159,9 +141,8 @@ def has_work(e: Evidence) -> str | None:
 
 
 GATES: tuple[Callable[[Evidence], str | None], ...] = (
+    sound_streams,
     seen_enough,
-    clock_and_order,
-    possible_values,
     enough_left,
     alive,
     l2_can_deliver,
@@ -219,6 +200,10 @@ def _lost_windows(gaps: tuple[Gap, ...]) -> Iterator[str]:
 
 
 def _tier_doubts(e: Evidence) -> Iterator[str]:
+    if e.tier == "gpm" and e.observation.tier == "pm":
+        yield "PM sampling saw too little of the steady stretch; GPM stands in."
+    if e.borrowed:
+        yield f"{', '.join(e.borrowed)} from GPM's averages: PM sampling had no place for it."
     if e.tier == "gpm":
         yield "Judged from GPM's averages over 0.1 s and more: no launches, no L2, no single kernels."
     if e.tier == "nvml":

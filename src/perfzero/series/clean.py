@@ -26,6 +26,16 @@ LONGEST = 3.0
 """A sample longer than this many periods began before sampling did, whatever its stamp says."""
 
 
+POLLED_LONGEST = 100.0
+"""The same for sources that are polled: a poll that came late makes a long sample, not a wrong one."""
+
+HIGHEST_RATIO_ZOOM = 1.25
+"""
+The same for samples of 10 µs: counters that are read while they run are off by up to a few
+dozen counts at both ends, which is nothing in a millisecond and may be a tenth in 10 µs.
+"""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Cleaned:
     """
@@ -45,12 +55,19 @@ class Cleaned:
     gaps: tuple[tuple[int, int], ...] = ()
 
 
-def clean(samples: Samples, *, windows: Sequence[Window] = ()) -> Cleaned:
+def clean(
+    samples: Samples,
+    *,
+    windows: Sequence[Window] = (),
+    longest: float = LONGEST,
+    highest: float = HIGHEST_RATIO,
+) -> Cleaned:
     """
     Put *samples* in order and take out what cannot be true.
 
     *windows* tell which period to expect where; outside of them, and without them, the median
-    length of all samples stands in, and holes are not counted.
+    length of all samples stands in, and holes are not counted. A sample may be *longest* periods
+    long, and a share of time or of a peak as high as *highest*.
     """
     rows = len(samples)
     if rows == 0:
@@ -68,7 +85,7 @@ def clean(samples: Samples, *, windows: Sequence[Window] = ()) -> Cleaned:
     table = keep(table, table.end_ns > table.start_ns, "no length")
     if len(table):
         expected = _expected_ns(table, windows)
-        table = keep(table, (table.end_ns - table.start_ns) <= LONGEST * expected, "longer than its period")
+        table = keep(table, (table.end_ns - table.start_ns) <= longest * expected, "longer than its period")
     reordered = int(np.count_nonzero(np.diff(table.start_ns) < 0))
     if reordered:
         order = np.argsort(table.start_ns, kind="stable")
@@ -76,7 +93,7 @@ def clean(samples: Samples, *, windows: Sequence[Window] = ()) -> Cleaned:
             table.start_ns[order], table.end_ns[order], {k: v[order] for k, v in table.columns.items()}
         )
     table = keep(table, _distinct(table), "repeated")
-    values, impossible = _possible(table)
+    values, impossible = _possible(table, highest=highest)
     table = table.with_columns(values)
     lost, gaps = _holes(table, windows)
     return Cleaned(table, rows, dropped, reordered, impossible, lost, gaps)
@@ -104,7 +121,7 @@ def _distinct(table: Samples) -> NDArray[np.bool_]:
     return distinct
 
 
-def _possible(table: Samples) -> tuple[dict[str, FloatArray], dict[str, int]]:
+def _possible(table: Samples, *, highest: float) -> tuple[dict[str, FloatArray], dict[str, int]]:
     """The columns with impossible values as NaN, and how many there were of each."""
     columns: dict[str, FloatArray] = {}
     impossible: dict[str, int] = {}
@@ -114,7 +131,7 @@ def _possible(table: Samples) -> tuple[dict[str, FloatArray], dict[str, int]]:
         # Host columns may exceed 1: they count cores.
         share = counter is not None and counter.unit == "ratio" and counter.origin != "host"
         if share:
-            bad |= column > HIGHEST_RATIO
+            bad |= column > highest
         value = np.where(bad, np.nan, column)
         if share:
             value = np.minimum(value, 1.0)
