@@ -130,6 +130,22 @@ def test_a_little_memory_bound_time_beside_tensor_work_asks_for_nothing(program)
     assert found.severity == "info"
 
 
+def test_long_normalisations_beside_longer_tensor_work_ask_for_nothing():
+    """30 % at the DRAM roof would be worth a look, were the tensor cores not the limit for 70 %."""
+    mixed = observe(
+        [
+            Phase(0.07, {"gr_active": 1.0, "sm_active": 0.95, "tensor_active": 0.9}),
+            Phase(0.03, {"gr_active": 1.0, "sm_active": 0.95, "dram_read_bytes": 4e12}),
+        ]
+    )
+
+    found = memory.memory_bound(collect(mixed))
+
+    assert found is not None
+    assert found.share == pytest.approx(0.3, abs=0.01)
+    assert found.severity == "info"
+
+
 def test_streaming_is_noted_as_poor_reuse_and_good_reuse_is_not(program):
     streaming = memory.memory_bound(collect(program("elementwise_chain")))
     reused = memory.memory_bound(

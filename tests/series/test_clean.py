@@ -82,6 +82,15 @@ def test_a_sample_decoded_twice_counts_once():
     assert len(cleaned.samples) == 3
 
 
+def test_a_sample_that_mostly_repeats_the_one_before_is_dropped_and_a_slight_overlap_is_not():
+    starts = T0 + np.array([0, MS, MS + 4 * MS // 10, 2 * MS + 4 * MS // 10 - 1000])
+
+    cleaned = clean(table(starts))
+
+    assert cleaned.dropped == {"repeated": 1}
+    assert cleaned.samples.start_ns.tolist() == [starts[0], starts[1], starts[3]]
+
+
 def test_a_share_above_105_percent_becomes_missing_and_is_counted():
     cleaned = clean(table(T0 + MS * np.arange(4), sm_active=[0.5, 1.06, 1.04, np.inf]))
 
