@@ -38,6 +38,11 @@ CUDA_13 = 130000
 # Some chips of the library of CUDA 12.6 have no bytes of memory, only the share of its peak.
 SUBSTITUTES = {"dram_read_bytes": "dram_active", "dram_write_bytes": "dram_active"}
 # Chips inside a system-on-chip: the memory is the host's, and there is no PCIe in between.
+CUDA_13_5 = 130500
+
+TWO_PASSES = {"fma_active": "GB20"}
+"""Libraries before 13.5 schedule this counter in a second pass on these chips: there it has to be done without."""
+
 INTEGRATED = {"GA10B", "GB10B", "GB10C", "GB20B", "GB20C"}
 
 EXAMPLE: dict[str, Any] = {
@@ -97,6 +102,7 @@ def test_an_essential_counter_is_in_the_pass_of_every_chip(name: str) -> None:
         if chip not in INTEGRATED
         and name not in found.one_pass
         and not (version < CUDA_13 and SUBSTITUTES.get(name) in found.one_pass)
+        and not (version < CUDA_13_5 and chip.startswith(TWO_PASSES.get(name, "none")))
     ]
 
     assert without == []

@@ -59,6 +59,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+SAMPLED = ("TU", "GA", "AD", "GH", "GB", "GR")
+"""Chips whose counters can be PM-sampled: Turing and later (cupti_pmsampling.h)."""
+
+
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -94,7 +98,7 @@ def ask(path: str, chips: Sequence[str]) -> dict[str, Any]:
     library = Library(path)
     library.initialize()
     answers: dict[str, Any] = {}
-    for chip in chips or library.supported_chips():
+    for chip in chips or [c for c in library.supported_chips() if c.startswith(SAMPLED)]:
         try:
             found = cupti.resolve_for_chip(library, chip)
         except (PerfzeroError, CuptiError) as error:

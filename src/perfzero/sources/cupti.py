@@ -257,9 +257,10 @@ def resolve_for_chip(
                 host.add(metrics)
                 passes = host.passes(host.config_image())
         except CuptiError as error:
-            if error.code == _libcupti.INVALID_METRIC_NAME:
+            # The header promises INVALID_METRIC_NAME, the library says INVALID_PARAMETER.
+            if error.code in (_libcupti.INVALID_METRIC_NAME, _libcupti.INVALID_PARAMETER):
                 return "unknown to this library and chip"
-            return f"not available on this board ({error})"
+            return f"not available on this board (error {error.code})"
         return None if passes == 1 else f"needs {passes} passes with the rest"
 
     chosen: dict[str, str] = {}
