@@ -17,11 +17,14 @@ import numpy as np
 
 from perfzero.values import FloatArray, Samples, Window
 
-SURROUNDINGS_NS = 4_000_000_000
+SURROUNDINGS_NS = 6_000_000_000
 """How far before and after a window its comparison reaches."""
 
-SETTLE_NS = 300_000_000
+SETTLE_NS = 100_000_000
 """Opening and closing a session stalls the program for milliseconds: rows nearer than this are left out."""
+
+COVERED = 0.9
+"""A row counts as inside a window that covers so much of it."""
 
 FEWEST_WINDOWS = 4
 """With fewer windows no interval can be had."""
@@ -58,7 +61,8 @@ def slowdown(gpm: Samples, windows: Sequence[Window]) -> Slowdown:
     for w in windows:
         busy |= (gpm.end_ns > w.start_ns - SETTLE_NS) & (gpm.start_ns < w.end_ns + SETTLE_NS)
     for w in windows:
-        inside = (gpm.start_ns >= w.start_ns) & (gpm.end_ns <= w.end_ns)
+        overlap = np.minimum(gpm.end_ns, w.end_ns) - np.maximum(gpm.start_ns, w.start_ns)
+        inside = overlap >= COVERED * (gpm.end_ns - gpm.start_ns)
         around = ~busy & (gpm.end_ns > w.start_ns - SURROUNDINGS_NS)
         around &= gpm.start_ns < w.end_ns + SURROUNDINGS_NS
         if inside.any() and around.any():

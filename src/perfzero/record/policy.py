@@ -44,7 +44,7 @@ class Defaults:
 
     window_s: float = 0.5  # a few steps of most programs; 500 samples decode in 40 ms of CPU
     every_s: float = 10.0  # 5 % of the time, under the promised 10 %
-    rarer_after: int = 6  # windows at one spacing before it doubles ...
+    rarer_after: int = 3  # windows at one spacing before it doubles ...
     rarest_s: float = 60.0  # ... up to this: what has not changed for a minute changes slowly
     warming_every_s: float = 3.0  # denser while nothing is known yet
     dense_s: float = 10.0  # so that a verdict comes soon after warm-up
@@ -52,7 +52,7 @@ class Defaults:
     warmup_max_s: float = 30.0  # the fallback of spec S10
     capped_window_s: float = 1.0
     capped_every_s: float = 60.0  # 1 s in 60 at 0.5 % and 10 ms per session: about 0.025 %
-    drain_s: float = 0.5
+    drain_s: float = 0.25  # buffers and images in proportion; their memory has to be got and cleared
     retry_busy_s: float = 15.0  # another tool may let go of the counters
 
 

@@ -77,7 +77,7 @@ class Sampler:
         self._out = out
         self._kind = ""
         self._drain_s = 0.5
-        self._begun_ns = 0
+        self._begun_ns = self._ended_ns = 0
         self._count = 0
         self._drain_at = float("inf")
         self._stop_at = float("inf")
@@ -140,7 +140,7 @@ class Sampler:
         self.say("opened", metrics=dict(resolution.metrics), left_out=dict(resolution.left_out))
 
     def _start(self, kind: str, duration_s: float | None) -> None:
-        self._kind, self._count = kind, 0
+        self._kind, self._count, self._ended_ns = kind, 0, 0
         self._pm.start()
         self._begun_ns = time.time_ns()
         now = time.monotonic()
@@ -150,6 +150,7 @@ class Sampler:
 
     def _stop(self) -> None:
         if self._pm.running:
+            self._ended_ns = time.time_ns()  # decoding what came takes its time, but is no sampling
             samples = self._pm.stop()
             self._emit(samples)
             self._end_window()
@@ -176,7 +177,7 @@ class Sampler:
             gpu=self._gpu,
             kind=self._kind,
             start_ns=self._begun_ns,
-            end_ns=time.time_ns(),
+            end_ns=self._ended_ns or time.time_ns(),
             period_ns=self._pm.period_ns,
             samples=self._count,
             lost=sum(loss.samples for loss in losses),

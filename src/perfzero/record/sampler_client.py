@@ -172,4 +172,9 @@ class _Bytes:
 def _plain_environment() -> dict[str, str]:
     """Our environment without what would hide the device from the sampler or load code into it."""
     hide = ("CUDA_VISIBLE_DEVICES", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "LD_PRELOAD")
-    return {k: v for k, v in os.environ.items() if k not in hide}
+    environment = {k: v for k, v in os.environ.items() if k not in hide}
+    # NumPy's BLAS would start a thread per core, for arithmetic that never comes.
+    return {
+        **environment,
+        **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+    }

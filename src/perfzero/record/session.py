@@ -9,6 +9,7 @@ A recording session: the observed program, the GPUs it uses, and the recording t
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -32,7 +33,8 @@ from perfzero.store.writer import RecordingWriter
 from perfzero.values import Cost, Gpu, Note, Process, Samples, Window
 
 TICK_S = 0.2
-HOST_EVERY_S = 1.0
+HOST_EVERY_S = (1.0, 2.0)
+"""Before and after the first half minute."""
 FIND_GPU_EVERY_S = 0.5
 FIND_GPU_FOR_S = 10.0
 """How long to look for the program among the GPUs' processes before all visible GPUs are taken."""
@@ -240,7 +242,7 @@ class Recorder:
             if self._ended_early and not self._candidates and not self._watches:
                 return "gpu"
             if self._host is not None and now >= next_host:
-                next_host = now + HOST_EVERY_S
+                next_host = now + HOST_EVERY_S[now > 30.0]
                 self._read_host()
             if self._candidates and now >= next_find:
                 next_find = now + FIND_GPU_EVERY_S
@@ -251,7 +253,9 @@ class Recorder:
                     raise watch.fatal
             if self._every_steps and not steps_known and now > 20:
                 steps_known = self._space_by_steps()
-            number = self._watched.wait(TICK_S)
+            due = min((w.due_s for w in self._watches), default=math.inf)
+            passed = time.monotonic() - self._begun
+            number = self._watched.wait(min(TICK_S, max(0.001, due - passed)))
             if number is not None and not self._target.command and number != signal.SIGCHLD:
                 return "signal"
 

@@ -8,6 +8,7 @@ comes, goes wrong or is missing. Nothing in here waits.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,11 +26,11 @@ from perfzero.sources.nvml import Board
 from perfzero.store.writer import RecordingWriter
 from perfzero.values import Gap, Gpu, Note, Samples, Tier, Window, WindowKind
 
-GPM_EVERY_S = 0.5
-"""2 Hz: a GPM reading costs about 0.1 ms of CPU per metric, ten a second would be over 1 % of a core."""
+GPM_EVERY_S = 2.0
+"""A GPM reading costs 3 ms of CPU (H200, 11 metrics). Windows have readings of their own, see `_poll`."""
 
-GPM_ALONE_EVERY_S = 0.2
-"""5 Hz where GPM is all there is."""
+GPM_EARLY_EVERY_S = 0.5
+"""Until the program has settled, and where GPM is all there is: 0.6 % of a core."""
 
 GPM_DEFAULT = (
     "gr_active", "sm_active", "tensor_active", "dram_active", "fma_active", "warps_active",
@@ -37,13 +38,16 @@ GPM_DEFAULT = (
 )  # fmt: skip
 """What GPM is asked for: enough for the verdict of a run that has nothing else."""
 
-BOARD_EVERY_S = 0.5
+BOARD_EVERY_S = 1.0
 
 FLUSH_EVERY_S = 1.0
 """How much may be lost when the recorder is killed; a batch costs about 1.5 KB on disk, so no row by row."""
 
 CAPPED_OVER_S = 3.0
 """The board counts as power-capped when most readings of this time say so: it flickers."""
+
+BUSY_LINK_BYTES_PER_S = 20e9
+"""What counts as a link that is busy all the time, when the question is only whether anything happens."""
 
 NEAR_LIMIT = 0.97
 """Board power from this share of its limit on counts as capped, whatever the event reasons say."""
@@ -58,7 +62,7 @@ PM_DEFAULT = (
 
 ZOOM = (
     "gr_active", "sm_active", "tensor_active", "dram_read_bytes", "dram_write_bytes", "fma_active",
-    "sm_issue", "launches", "dram_active",
+    "dram_active",
 )  # fmt: skip
 """What tells kernels apart, and no more: a burst must fit into memory."""
 
@@ -114,6 +118,7 @@ class GpuWatch:
         self._working = False
         self._capped: list[tuple[float, bool]] = []
         self._gpm_due = self._board_due = self._flush_due = 0.0
+        self._window_ends_s = math.inf
         self._pending: dict[str, list[Samples]] = {}
         self._missing_since_ns: int | None = None
         self._missing_why = ""
@@ -160,6 +165,11 @@ class GpuWatch:
         return "gpm" if self.gpm_rows else "nvml"
 
     @property
+    def due_s(self) -> float:
+        """The moment of the recording at which `tick` should be called even if it is not its turn."""
+        return self._window_ends_s
+
+    @property
     def working(self) -> bool:
         """Whether the GPU has had something to do."""
         return self._working
@@ -183,7 +193,7 @@ class GpuWatch:
                 sampling=self._sampling,
             )
         )
-        self._act(action)
+        self._act(action, now_s)
 
     def close(self) -> None:
         """End the sampler and give everything back."""
@@ -204,11 +214,16 @@ class GpuWatch:
 
     # --- the cheap sources ---
 
-    def _poll(self, now_s: float) -> None:
+    def _poll(self, now_s: float, *, at_window: bool = False) -> None:
         rows: dict[str, Samples] = {}
-        if self._gpm is not None and now_s >= self._gpm_due:
-            alone = not self._pm_wanted
-            self._gpm_due = now_s + (GPM_ALONE_EVERY_S if alone else GPM_EVERY_S)
+        # A reading at both ends of a window gives one average of just that window: so the program's
+        # rate with and without sampling can be compared.
+        window_over = now_s >= self._window_ends_s
+        if window_over:
+            self._window_ends_s = math.inf
+        if self._gpm is not None and (now_s >= self._gpm_due or window_over or at_window):
+            early = self._settling.settled_at is None or not self._pm_wanted
+            self._gpm_due = now_s + (GPM_EARLY_EVERY_S if early else GPM_EVERY_S)
             try:
                 rows["gpm"] = self._gpm.read()
             except SourceError as error:
@@ -244,7 +259,7 @@ class GpuWatch:
             self._capped = [c for c in self._capped if c[0] > now_s - CAPPED_OVER_S]
         if gpm is not None and len(gpm):
             names = ("gr_active", "tensor_active", "dram_active")
-            self._settling.add(now_s, [float(gpm.column(n)[-1]) for n in names])
+            self._settling.add(now_s, [_activity(gpm), *(float(gpm.column(n)[-1]) for n in names)])
         elif self._gpm is None and board is not None and len(board):
             power = float(board.column("power")[-1]) / (self.board.power_limit_w or 500.0)
             self._settling.add(now_s, [float(board.column("smi_utilization")[-1]), power])
@@ -261,7 +276,7 @@ class GpuWatch:
 
     # --- the sampler ---
 
-    def _act(self, action: Action) -> None:
+    def _act(self, action: Action, now_s: float) -> None:
         client, settings = self._client, self._settings
         assert client is not None
         if action.verb == "open":
@@ -274,7 +289,9 @@ class GpuWatch:
             else:
                 client.open(period_ns=settings.period_ns, drain_s=DEFAULTS.drain_s, counters=PM_DEFAULT)
         elif action.verb == "start":
+            self._poll(now_s, at_window=True)
             self._sampling = True
+            self._window_ends_s = math.inf if action.duration_s is None else now_s + action.duration_s
             client.start(kind=action.kind, duration_s=action.duration_s)
         elif action.verb == "stop":
             client.stop()
@@ -416,3 +433,11 @@ class GpuWatch:
     def choose_by_steps(self, spacing_s: float) -> None:
         """One window every *spacing_s* seconds from now on."""
         self._policy.every(spacing_s)
+
+
+def _activity(gpm: Samples) -> float:
+    """How busy the GPU was in the last row: with kernels, or with copies over PCIe."""
+    moved = gpm.column("pcie_rx_bytes")[-1] + gpm.column("pcie_tx_bytes")[-1]
+    copies = float(moved / gpm.duration_s[-1] / BUSY_LINK_BYTES_PER_S)
+    kernels = float(gpm.column("gr_active")[-1])
+    return max(kernels, copies) if math.isfinite(copies) else kernels
