@@ -97,14 +97,24 @@ def test_all_cases_together_fit_into_one_call(cases: ModuleType) -> None:
     assert sum(case.seconds + 12 for case in cases.CASES) < 480
 
 
-@pytest.mark.skipif(not EXPECTED.exists(), reason="no recordings are kept yet")
 def test_the_recordings_kept_expect_the_verdicts_of_the_table(cases: ModuleType) -> None:
-    """A value is the rule's id, or an object whose "verdict" is it."""
-    kept = json.loads(EXPECTED.read_text())
-    ids = {name: value["verdict"] if isinstance(value, dict) else value for name, value in kept.items()}
-    table = {case.name: case.expected for case in cases.CASES}
+    """The table's verdict is one of those accepted, and each further rule of the table is asked for."""
+    kept = json.loads(EXPECTED.read_text())["cases"]
 
-    assert {name: ids.get(name) for name in table} == table
+    assert set(kept) == {case.name for case in cases.CASES}
+    for case in cases.CASES:
+        assert case.expected in kept[case.name]["verdict"], case.name
+        assert list(case.also) == kept[case.name].get("findings", []), case.name
+
+
+def test_every_expected_verdict_is_one_that_a_rule_gives(cases: ModuleType) -> None:
+    from perfzero.diagnose.rules import RULES
+
+    ids = {rule.__name__ for rule in RULES}
+    kept = json.loads(EXPECTED.read_text())["cases"].values()
+    asked = {rule for case in kept for rule in (*case["verdict"], *case.get("findings", ()))}
+
+    assert asked <= ids
 
 
 def test_cases_are_chosen_by_name_in_the_order_of_the_table(cases: ModuleType) -> None:
