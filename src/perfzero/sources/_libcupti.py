@@ -16,7 +16,7 @@ import os
 from collections.abc import Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +77,9 @@ def _params(*fields: tuple[str, Any]) -> type[_Params]:
     """A structure with the two fields that all share, then *fields*."""
     return type("Params", (_Params,), {"_fields_": [("structSize", c_size_t), ("pPriv", c_void_p), *fields]})
 
+
+Image: TypeAlias = "ctypes.Array[c_uint8]"
+"""A binary blob that the library fills or reads."""
 
 _Names = POINTER(c_char_p)
 _Initialize = _params()
@@ -162,7 +165,7 @@ def _c_names(names: Sequence[str]) -> ctypes.Array[c_char_p]:
     return (c_char_p * len(names))(*(n.encode("ascii") for n in names))
 
 
-def _bytes(size: int) -> ctypes.Array[c_uint8]:
+def _bytes(size: int) -> Image:
     """A zeroed buffer of *size* bytes."""
     return (c_uint8 * size)()
 
@@ -256,7 +259,7 @@ class Library:
         self.call("cuptiProfilerHostGetSupportedChips", byref(p))
         return tuple(p.ppChipNames[i].decode("ascii") for i in range(p.numChips))
 
-    def availability(self, index: int) -> ctypes.Array[c_uint8]:
+    def availability(self, index: int) -> Image:
         """
         The counter availability image of a device.
 
@@ -274,9 +277,7 @@ class Library:
 class Host:
     """A profiler host object: schedules metrics for a chip and evaluates samples."""
 
-    def __init__(
-        self, library: Library, chip: str, *, availability: ctypes.Array[c_uint8] | None = None
-    ) -> None:
+    def __init__(self, library: Library, chip: str, *, availability: Image | None = None) -> None:
         self._library = library
         self._availability = availability
         values: dict[str, Any] = {
@@ -301,7 +302,7 @@ class Host:
         p = _HostAddMetrics(pHostObject=self.handle, ppMetricNames=names, numMetrics=len(metrics))
         self._library.call("cuptiProfilerHostConfigAddMetrics", byref(p))
 
-    def config_image(self) -> ctypes.Array[c_uint8]:
+    def config_image(self) -> Image:
         """The configuration for all metrics added so far."""
         size = _HostConfigSize(pHostObject=self.handle)
         self._library.call("cuptiProfilerHostGetConfigImageSize", byref(size))
@@ -312,7 +313,7 @@ class Host:
         self._library.call("cuptiProfilerHostGetConfigImage", byref(p))
         return image
 
-    def passes(self, config: ctypes.Array[c_uint8]) -> int:
+    def passes(self, config: Image) -> int:
         """How many passes *config* needs. PM sampling can do one."""
         p = _HostPasses(configImageSize=len(config), pConfigImage=ctypes.addressof(config))
         self._library.call("cuptiProfilerHostGetNumOfPasses", byref(p))
@@ -345,11 +346,9 @@ class PmObject:
         p = _PmEnable(deviceIndex=index)
         library.call("cuptiPmSamplingEnable", byref(p))
         self.handle = p.pPmSamplingObject
-        self._image: ctypes.Array[c_uint8] | None = None
+        self._image: Image | None = None
 
-    def configure(
-        self, config: ctypes.Array[c_uint8], *, buffer_bytes: int, interval: int, trigger: int
-    ) -> None:
+    def configure(self, config: Image, *, buffer_bytes: int, interval: int, trigger: int) -> None:
         """cuptiPmSamplingSetConfig. *interval* is in nanoseconds or SYS clocks, by *trigger*."""
         values: dict[str, Any] = {
             "pPmSamplingObject": self.handle,

@@ -240,7 +240,7 @@ def resolve_for_chip(
     library: Library,
     chip: str,
     *,
-    availability: object = None,
+    availability: _libcupti.Image | None = None,
     wanted: Sequence[Counter] | None = None,
 ) -> Resolution:
     """
@@ -253,7 +253,7 @@ def resolve_for_chip(
     def fits(metrics: Sequence[str]) -> str | None:
         """None when *metrics* fit one pass, else why not."""
         try:
-            with Host(library, chip, availability=availability) as host:  # type: ignore[arg-type]
+            with Host(library, chip, availability=availability) as host:
                 host.add(metrics)
                 passes = host.passes(host.config_image())
         except CuptiError as error:
@@ -304,7 +304,7 @@ class CuptiDevice:
         self.chip = self._library.chip_name(index)
         self.sm_count: int | None = cuda.attribute(index, _libcupti.ATTRIBUTE_SM_COUNT)
         self.l2_bytes: int | None = cuda.attribute(index, _libcupti.ATTRIBUTE_L2_BYTES)
-        self._availability = self._library.availability(index)
+        self._availability: _libcupti.Image | None = None
         self._pm: PmObject | None = None
         self._host: Host | None = None
         self._metrics: tuple[str, ...] = ()
@@ -312,6 +312,8 @@ class CuptiDevice:
 
     def enable(self) -> None:
         """Take the counters of the device."""
+        if self._availability is None:  # asking for it is refused, too, while another tool holds them
+            self._availability = self._library.availability(self._index)
         self._pm = PmObject(self._library, self._index)
 
     def resolve(self, wanted: Sequence[Counter]) -> Resolution:
