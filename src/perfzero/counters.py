@@ -4,7 +4,7 @@ The vocabulary: each quantity perfzero knows, declared once.
 Columns, help, exporters, units and axis labels all come from here. A quantity has one
 canonical name; what other tools call it stands beside it. Names for CUPTI are *ladders*:
 the first one that the library at hand knows for the chip at hand, and that still fits the
-single pass, is used (`perfzero.sources.cupti` resolves them at run time; what the ladders
+single pass, is used (`perfzero.sources._one_pass` resolves them at run time; what the ladders
 resolve to per chip and library version is kept in `data/metric_sets.json`, checked on a
 GPU by `tools/check_metric_sets.py`).
 

@@ -2,10 +2,9 @@
 Hardware counters of a whole GPU, sampled by the GPU itself and read from outside.
 
 CUPTI's PM sampling sees every process on the device and needs no context of its own. It is
-exclusive: one session per device. This module finds a libcupti, chooses the metrics that
-fit one pass on this chip, opens and closes sessions, and turns raw samples into `Samples`:
-stale first ones dropped, order and length checked, our own PCIe traffic taken off, losses
-counted. It belongs into a process of its own (`perfzero.record.sampler`): leaving PM
+exclusive: one session per device. This module opens and closes sessions, and turns raw samples
+into `Samples`: stale first ones dropped, order and length checked, our own PCIe traffic taken
+off, losses counted. Which library is used is decided in `_find_libcupti`, which metrics in `_one_pass`. It belongs into a process of its own (`perfzero.record.sampler`): leaving PM
 sampling finalises CUPTI in its process.
 
 The model and all constants: docs/measurements.md; NVIDIA's cupti_pmsampling.h.
@@ -14,26 +13,35 @@ The model and all constants: docs/measurements.md; NVIDIA's cupti_pmsampling.h.
 from __future__ import annotations
 
 import contextlib
-import glob
-import os
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfzero.counters import Counter, metric_scale, pm_counters
-from perfzero.errors import DeviceBusy, NoGpu, NoLibrary, NotPermitted, SourceError
+from perfzero.errors import DeviceBusy, NoGpu, NotPermitted, SourceError
 from perfzero.sources import _libcupti
-from perfzero.sources._libcupti import Cuda, CudaError, CuptiError, Host, Library, PmObject
+from perfzero.sources._find_libcupti import find_libraries, load_cuda, load_library
+from perfzero.sources._libcupti import CuptiError, Host, PmObject
+from perfzero.sources._one_pass import NO_TIME_TRIGGER, Resolution, resolve_for_chip
 from perfzero.values import Samples
 
-OLDEST_VERSION = 24
-"""cuptiGetVersion of CUDA 12.6, the first with PM sampling."""
+__all__ = [
+    "CuptiDevice",
+    "CuptiError",
+    "Decoded",
+    "Loss",
+    "PmDevice",
+    "PmSampler",
+    "Resolution",
+    "explain",
+    "find_libraries",
+    "load_cuda",
+    "resolve_for_chip",
+]
 
 IMAGE_MARGIN = (1.1, 64)
 """
@@ -65,27 +73,6 @@ SILENT_S = 1.0
 
 SYS_CLOCK_HZ = 1.2e9
 """Assumed SYS clock where it triggers the samples. Each sample carries its times, so it need not be exact."""
-
-NO_TIME_TRIGGER = ("TU", "GA100")
-"""Chips on which only the SYS clock can trigger samples (cupti_pmsampling.h)."""
-
-
-@dataclass(frozen=True, slots=True)
-class FoundLibrary:
-    """A libcupti on this machine, and where it comes from."""
-
-    path: Path
-    origin: str
-
-
-@dataclass(frozen=True, slots=True)
-class Resolution:
-    """Which metric stands for which counter on one chip with one library, and why others are left out."""
-
-    chip: str
-    library_version: int
-    metrics: Mapping[str, str]
-    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,152 +125,6 @@ class PmDevice(Protocol):
     def disable(self) -> None:
         """Give the counters back."""
         ...
-
-
-# --- finding a library -----------------------------------------------------------------------
-
-
-def find_libraries(hints: Sequence[str] = ()) -> tuple[FoundLibrary, ...]:
-    """
-    Every libcupti on this machine, best first: newer CUDA major versions before older ones.
-
-    *hints* are more folders to look in, e.g. the site-packages of the program that is watched.
-    PERFZERO_CUPTI names one file and beats all. As root, only files that root or the invoking
-    user owns are considered, since loading a library runs its code.
-    """
-    named = os.environ.get("PERFZERO_CUPTI")
-    if named:
-        return (FoundLibrary(Path(named), "PERFZERO_CUPTI"),)
-    places: list[tuple[str, str]] = []
-    for folder in [*sys.path, *hints]:
-        places += [
-            (f"{folder}/nvidia/cu*/lib/libcupti.so.*", "Python package"),
-            (f"{folder}/nvidia/cuda_cupti/lib/libcupti.so.*", "Python package"),
-        ]
-    for root in filter(None, (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"))):
-        places.append((f"{root}/extras/CUPTI/lib64/libcupti.so.[1-9][0-9]", "CUDA toolkit"))
-    places += [
-        ("/usr/local/cuda*/extras/CUPTI/lib64/libcupti.so.[1-9][0-9]", "CUDA toolkit"),
-        ("/usr/local/cuda*/targets/*/lib/libcupti.so.[1-9][0-9]", "CUDA toolkit"),
-        ("/usr/lib/*-linux-gnu/libcupti.so.[1-9][0-9]", "system package"),
-        ("/usr/lib64/libcupti.so.[1-9][0-9]", "system package"),
-    ]
-    found: dict[Path, FoundLibrary] = {}
-    for pattern, origin in places:
-        for name in sorted(glob.glob(pattern)):
-            real = Path(os.path.realpath(name))
-            if real not in found and _trusted(real):
-                found[real] = FoundLibrary(Path(name), origin)
-    return tuple(sorted(found.values(), key=lambda f: -_soname_major(f.path)))
-
-
-def _soname_major(path: Path) -> int:
-    """The 13 in libcupti.so.13."""
-    tail = path.name.rsplit(".", 1)[-1]
-    return int(tail) if tail.isdigit() else 0
-
-
-def _trusted(path: Path) -> bool:
-    """Whether root may load *path*: it and its folder belong to root or to the user who called sudo."""
-    if os.geteuid() != 0:
-        return True
-    owners = {0, int(os.environ.get("SUDO_UID", "0"))}
-    try:
-        return all(p.stat().st_uid in owners and not p.stat().st_mode & 0o002 for p in (path, path.parent))
-    except OSError:
-        return False
-
-
-def load_library(hints: Sequence[str] = ()) -> Library:
-    """
-    The first usable libcupti.
-
-    Raises `NoGpu` when there is no driver, `NoLibrary` when no libcupti of CUDA 12.6 or later is found.
-    """
-    tried: list[str] = []
-    for found in find_libraries(hints):
-        try:
-            library = Library(found.path)
-        except (OSError, CuptiError) as error:
-            tried.append(f"{found.path}: {error}")
-            continue
-        if library.version >= OLDEST_VERSION and library.has_pm_sampling:
-            return library
-        tried.append(f"{found.path}: version {library.version} is older than CUDA 12.6")
-    detail = "".join(f"\n  {t}" for t in tried)
-    raise NoLibrary(
-        "No libcupti of CUDA 12.6 or later can be loaded, so hardware counters cannot be sampled."
-        f"{detail}\n"
-        "Install one:  pip install 'perfzero[cupti]'   or name one: PERFZERO_CUPTI=/path/to/libcupti.so.13\n"
-        "Or record without: perfzero record --source gpm"
-    )
-
-
-def load_cuda() -> Cuda:
-    """The driver. Raises `NoGpu` when there is none or it sees no device."""
-    try:
-        return Cuda()
-    except OSError as error:
-        raise NoGpu(
-            f"There is no NVIDIA driver here: {error}.\nWhat can be read on this machine: perfzero doctor"
-        ) from None
-    except CudaError as error:
-        raise NoGpu(
-            f"The NVIDIA driver sees no GPU: {error}.\nWhat can be read on this machine: perfzero doctor"
-        ) from None
-
-
-# --- choosing metrics ------------------------------------------------------------------------
-
-
-def resolve_for_chip(
-    library: Library,
-    chip: str,
-    *,
-    availability: _libcupti.Image | None = None,
-    wanted: Sequence[Counter] | None = None,
-) -> Resolution:
-    """
-    Choose, in order of priority, one metric per counter such that all fit a single pass.
-
-    Takes about 0.2 s. Without *availability* it answers for the full chip, not for a board.
-    """
-    counters = pm_counters() if wanted is None else tuple(wanted)
-
-    def fits(metrics: Sequence[str]) -> str | None:
-        """None when *metrics* fit one pass, else why not."""
-        try:
-            with Host(library, chip, availability=availability) as host:
-                host.add(metrics)
-                passes = host.passes(host.config_image())
-        except CuptiError as error:
-            # The header promises INVALID_METRIC_NAME, the library says INVALID_PARAMETER.
-            if error.code in (_libcupti.INVALID_METRIC_NAME, _libcupti.INVALID_PARAMETER):
-                return "unknown to this library and chip"
-            return f"not available on this board (error {error.code})"
-        return None if passes == 1 else f"needs {passes} passes with the rest"
-
-    chosen: dict[str, str] = {}
-    left_out: dict[str, str] = {}
-    for counter in counters:
-        better = {"l2_hit": "l2_hit_sectors", "dram_active": "dram_read_bytes"}.get(counter.name)
-        if better in chosen:
-            left_out[counter.name] = f"{better} says more"
-            continue
-        if counter.name == "sys_clock" and not chip.startswith(NO_TIME_TRIGGER):
-            left_out[counter.name] = "only needed where the SYS clock triggers the samples"
-            continue
-        reason = "has no CUPTI metric"
-        for metric in counter.cupti:
-            problem = fits([*chosen.values(), metric])
-            if problem is None:
-                chosen[counter.name] = metric
-                break
-            # A name that is known but does not fit is the better explanation.
-            reason = problem if reason.startswith(("has", "unknown")) else reason
-        else:
-            left_out[counter.name] = reason
-    return Resolution(chip, library.version, chosen, left_out)
 
 
 class CuptiDevice:
@@ -368,9 +209,6 @@ class CuptiDevice:
             if host is not None:
                 with contextlib.suppress(CuptiError):  # disabling may have finalised CUPTI already
                     host.close()
-
-
-# --- sampling --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,75 @@
+"""
+Which metrics: one per counter, as the chip and the library at hand name it, all in a single pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from perfzero.counters import Counter, pm_counters
+from perfzero.sources import _libcupti
+from perfzero.sources._libcupti import CuptiError, Host, Library
+
+NO_TIME_TRIGGER = ("TU", "GA100")
+"""Chips on which only the SYS clock can trigger samples (cupti_pmsampling.h)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """Which metric stands for which counter on one chip with one library, and why others are left out."""
+
+    chip: str
+    library_version: int
+    metrics: Mapping[str, str]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+def resolve_for_chip(
+    library: Library,
+    chip: str,
+    *,
+    availability: _libcupti.Image | None = None,
+    wanted: Sequence[Counter] | None = None,
+) -> Resolution:
+    """
+    Choose, in order of priority, one metric per counter such that all fit a single pass.
+
+    Takes about 0.2 s. Without *availability* it answers for the full chip, not for a board.
+    """
+    counters = pm_counters() if wanted is None else tuple(wanted)
+
+    def fits(metrics: Sequence[str]) -> str | None:
+        """None when *metrics* fit one pass, else why not."""
+        try:
+            with Host(library, chip, availability=availability) as host:
+                host.add(metrics)
+                passes = host.passes(host.config_image())
+        except CuptiError as error:
+            # The header promises INVALID_METRIC_NAME, the library says INVALID_PARAMETER.
+            if error.code in (_libcupti.INVALID_METRIC_NAME, _libcupti.INVALID_PARAMETER):
+                return "unknown to this library and chip"
+            return f"not available on this board (error {error.code})"
+        return None if passes == 1 else f"needs {passes} passes with the rest"
+
+    chosen: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    for counter in counters:
+        better = {"l2_hit": "l2_hit_sectors", "dram_active": "dram_read_bytes"}.get(counter.name)
+        if better in chosen:
+            left_out[counter.name] = f"{better} says more"
+            continue
+        if counter.name == "sys_clock" and not chip.startswith(NO_TIME_TRIGGER):
+            left_out[counter.name] = "only needed where the SYS clock triggers the samples"
+            continue
+        reason = "has no CUPTI metric"
+        for metric in counter.cupti:
+            problem = fits([*chosen.values(), metric])
+            if problem is None:
+                chosen[counter.name] = metric
+                break
+            # A name that is known but does not fit is the better explanation.
+            reason = problem if reason.startswith(("has", "unknown")) else reason
+        else:
+            left_out[counter.name] = reason
+    return Resolution(chip, library.version, chosen, left_out)
