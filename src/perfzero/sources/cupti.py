@@ -4,8 +4,9 @@ Hardware counters of a whole GPU, sampled by the GPU itself and read from outsid
 CUPTI's PM sampling sees every process on the device and needs no context of its own. It is
 exclusive: one session per device. This module opens and closes sessions, and turns raw samples
 into `Samples`: stale first ones dropped, order and length checked, our own PCIe traffic taken
-off, losses counted. Which library is used is decided in `_find_libcupti`, which metrics in `_one_pass`. It belongs into a process of its own (`perfzero.record.sampler`): leaving PM
-sampling finalises CUPTI in its process.
+off, losses counted. Which library is used is decided in `_find_libcupti`, which metrics in
+`_one_pass`. It belongs into a process of its own (`perfzero.record.sampler`): leaving PM sampling
+finalises CUPTI in its process.
 
 The model and all constants: docs/measurements.md; NVIDIA's cupti_pmsampling.h.
 """
