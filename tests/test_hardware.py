@@ -136,9 +136,10 @@ def test_the_practical_tensor_roof_lies_below_the_peak_and_fp32_has_none() -> No
 
 
 def test_the_practical_memory_roof_is_what_the_h200_was_measured_at() -> None:
-    h200 = sheet("H200 SXM").gpu()
-    assert peak_dram_bytes_per_s(h200) == pytest.approx(4.917e12, rel=1e-3)
-    assert practical_dram_bytes_per_s(h200) == pytest.approx(4.3e12, rel=0.02)
+    """By the bus that NVML reports for the board: 4.302e12 B/s were moved by a chain of elementwise kernels."""
+    measured = replace(sheet("H200 SXM").gpu(), memory_bus_bits=6016)
+    assert peak_dram_bytes_per_s(measured) == pytest.approx(4.814e12, rel=1e-3)
+    assert 4.302e12 <= practical_dram_bytes_per_s(measured) <= 4.302e12 * 1.01
 
 
 def test_memory_of_unknown_speed_has_no_peak() -> None:

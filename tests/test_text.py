@@ -27,8 +27,50 @@ def test_a_share_is_said_in_percent_with_digits_that_matter(share: float, words:
     assert words == text.percent(share)
 
 
-def test_almost_all_is_not_called_all() -> None:
-    assert text.percent(0.99996) == "> 99.9 %"
+def test_a_share_closer_to_all_than_counters_are_true_is_called_all() -> None:
+    assert text.percent(0.99996) == "100 %"
+    assert text.percent(0.9994) == "99.9 %"
+
+
+def test_almost_nothing_is_not_called_nothing() -> None:
+    assert text.percent(3e-6) == "< 0.01 %"
+    assert text.percent(0.0) == "0 %"
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (594, "590"),
+        (6_791, "6,800"),
+        (535_100, "540,000"),
+        (99.6, "100"),
+        (3.2, "3.2"),
+        (0, "0"),
+        (math.nan, "–"),
+    ],
+)
+def test_a_count_keeps_two_digits(number: float, words: str) -> None:
+    assert text.count(number) == words
+
+
+def test_the_distance_from_a_threshold_is_told_in_points() -> None:
+    assert text.margin_points("≥ 0.9", -0.77, "ratio") == "69"
+    assert text.margin_points("≤ 0.6", 0.5, "ratio") == "30"
+
+
+def test_what_is_no_ratio_has_no_points() -> None:
+    assert text.margin_points("≥ 2e-05", -0.5, "seconds") is None
+    assert text.margin_points("≥ 0.9", math.nan, "ratio") is None
+
+
+@pytest.mark.parametrize("said", ["2.3 TB/s", "46 ms", "54 %", "61 °C", "≥ 60 %", "2 min 10 s", "1.9 GHz"])
+def test_no_line_breaks_between_a_number_and_its_unit(said: str) -> None:
+    assert " " not in text.glued(said).replace("min 10", "")
+    assert text.unglued(text.glued(said)) == said
+
+
+def test_words_after_a_number_stay_free_to_break() -> None:
+    assert text.glued("4 loader processes, 3 gaps") == "4 loader processes, 3 gaps"
 
 
 @pytest.mark.parametrize(

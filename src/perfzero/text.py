@@ -2,8 +2,9 @@
 Numbers and messages to words that people read.
 
 Machine files never pass through here: they keep base units and full precision. Numbers are
-rounded to what a reader can use (two significant digits, or whole percents), and rounding
-never turns "almost" into "all": 0.997 is "99.7 %", 0.0003 is "0.03 %". A missing value is "–".
+rounded to what a reader can use (two significant digits, or whole percents): 0.997 is "99.7 %",
+0.0003 is "0.03 %". Counters are true to a few tenths of a percent, so from 99.95 % on it is
+"100 %"; almost nothing is "< 0.01 %", because nothing at all is a finding. A missing value is "–".
 
 Fixed phrases of the reports stand in one catalogue per language, so that a language is a
 table to add. English is the only one there is; `catalogue` refuses any other by name.
@@ -22,9 +23,19 @@ SURE = 0.8
 LIKELY = 0.5
 """From these confidences on a verdict is called "sure" or "likely"; below it is "unsure"."""
 
+GLUE = "\ue000"
+"""Stands for a space that must not break; of private use, so `printable` lets none in from outside."""
+
+_BEFORE_UNIT = re.compile(
+    r"(?<=[0-9]) (?=%|°C|[kMGTmµn]?(?:B|B/s|FLOP/s|Hz|W|J|s|/s|h|min)\b)|(?<=[<>≤≥]) (?=[0-9])"
+)
+
 _MINUS = "−"
 _SI = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+_TRACE = 1e-4
+"""Less than this share is there, and no more can be said of it."""
+
 _PLAIN_THRESHOLD = re.compile(r"\s*(<=|>=|[<>≤≥])\s*([0-9]+(?:\.[0-9]+)?)\s*\Z")
 
 ENGLISH: Mapping[str, str] = {
@@ -45,12 +56,18 @@ ENGLISH: Mapping[str, str] = {
     "nothing_to_do": "nothing: there is no cheap gain left to find here",
     "next_limit": "next limit: {limit}",
     "healthy": "healthy {threshold}",
-    "healthy_of": "healthy {name} {threshold}",
-    "healthy_dram_roof_share": "DRAM",
-    "healthy_nearest_roof_share": "roof",
-    "healthy_tensor_active": "tensor",
-    "healthy_l2_hit": "L2 hit",
-    "healthy_pcie_link_share": "PCIe",
+    "short_by": "{threshold}, off by {points}",
+    "to_spare": "{threshold}, {points} to spare",
+    "held_time_memory": "memory",
+    "held_time_copy": "copies",
+    "held_time_communication": "links",
+    "held_sm_active": "SMs",
+    "held_dram_roof_share": "DRAM",
+    "held_nearest_roof_share": "roof",
+    "held_tensor_active": "tensor",
+    "held_tensor_while_busy": "tensor",
+    "held_l2_hit": "L2 hit",
+    "held_pcie_link_share": "PCIe",
     "more_doubts": "{count} more in report.json",
     "ask_doctor": "perfzero doctor   says what this machine lets perfzero read, and what unlocks more",
     "smi_said": "nvidia-smi said {smi}.",
@@ -70,8 +87,10 @@ ENGLISH: Mapping[str, str] = {
     "gaps": "{gaps} ({duration})",
     "cost": "Cost of watching {slowdown}.",
     "cost_interval": "{slowdown} ± {margin}",
-    "cost_unmeasured": "Cost of watching not measured: {reason}.",
-    "cost_no_reason": "the recording does not say why",
+    "cost_unmeasured": "Cost of watching: too little to compare in this run, {otherwise}.",
+    "cost_unrecorded": "Cost of watching not recorded.",
+    "cost_benchmarked": "benchmarked {slowdown} (at most {upper}; {hardware}, {date})",
+    "cost_not_benchmarked": "not benchmarked yet",
     "cost_cpu": "perfzero itself took {cpu} of a core.",
     "cut_short": "recording cut short",
     "of_several": "GPU {index} of {count}: {headline}",
@@ -82,6 +101,7 @@ ENGLISH: Mapping[str, str] = {
     "memory": "memory",
     "tensor": "tensor cores",
     "fma": "FP32 pipe",
+    "fp64": "FP64 pipe",
     "small_grid": "small grids",
     "latency": "latency",
 }
@@ -98,9 +118,15 @@ def catalogue(language: str) -> Mapping[str, str]:
 
 
 def percent(share: float) -> str:
-    """0.58 -> "58 %"; one digit below 10 % and between 99 and 100 %; one significant digit below 1 %."""
+    """
+    0.58 -> "58 %"; one digit below 10 % and between 99 and 99.95 %; one significant digit below 1 %.
+
+    What is not zero and less than 0.01 % is "< 0.01 %".
+    """
     if not math.isfinite(share):
         return MISSING
+    if 0 < abs(share) < _TRACE:
+        return f"< {percent_number(_TRACE)} %"
     return f"{percent_number(share)} %"
 
 
@@ -113,8 +139,6 @@ def percent_number(share: float) -> str:
         digits = _plain(value, 1)
     elif value < 9.95 or 99 <= value < 99.95:
         digits = f"{value:.1f}".removesuffix(".0")
-    elif 99.95 <= value < 100:
-        digits = "> 99.9"  # almost is not all
     else:
         digits = f"{value:.0f}"
     return (_MINUS if share < 0 and value > 0 else "") + digits
@@ -208,6 +232,29 @@ def threshold_words(threshold: str, unit: str) -> str:
     return f"{sign} {percent(float(match[2]))}"
 
 
+def margin_points(threshold: str, margin: float, unit: str) -> str | None:
+    """
+    How far a ratio is from its threshold, in whole points of percent; None for anything else.
+
+    *margin* is the distance as a share of the threshold: ("≥ 0.9", -0.77, "ratio") -> "69".
+    """
+    match = _PLAIN_THRESHOLD.match(threshold) if unit == "ratio" else None
+    if match is None or not math.isfinite(margin):
+        return None
+    return f"{abs(margin) * float(match[2]) * 100:.0f}"
+
+
+def count(number: float) -> str:
+    """A large number with two significant digits and its thousands apart: 6791 -> "6,800"."""
+    if not math.isfinite(number):
+        return MISSING
+    return (
+        f"{number:.2g}"
+        if abs(number) < 99.5
+        else f"{round(number, 1 - math.floor(math.log10(abs(number)))):,.0f}"
+    )
+
+
 def enumeration(items: Sequence[str]) -> str:
     """("a", "b", "c") -> "a, b and c"."""
     if len(items) < 2:
@@ -229,6 +276,16 @@ def printable(text: str) -> str:
     """
     kept = (" " if c.isspace() else c for c in text if c.isspace() or unicodedata.category(c)[0] != "C")
     return " ".join("".join(kept).split())
+
+
+def glued(text: str) -> str:
+    """*text* with every number bound to its unit by `GLUE`, so that no line breaks between them."""
+    return _BEFORE_UNIT.sub(GLUE, text)
+
+
+def unglued(text: str) -> str:
+    """*text* with plain spaces for `GLUE`."""
+    return text.replace(GLUE, " ")
 
 
 def _plain(value: float, digits: int) -> str:

@@ -58,7 +58,7 @@ def test_a_recording_is_judged_and_its_files_are_named(
     told = capsys.readouterr()
     assert "no verdict" in told.out
     assert "report.json  summary.csv  timeline.csv  timeline.png" in "  ".join(told.out.split())
-    assert "watched through plain NVML only: no permission" in told.out
+    assert "Why: no permission." in " ".join(told.out.split())
     assert told.err == ""
     assert (folder / "report.json").exists()
 

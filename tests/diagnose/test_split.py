@@ -13,7 +13,7 @@ from perfzero.sources.synthetic import H200, SECOND_NS, START_NS, Phase, signal
 from perfzero.values import Samples
 
 ROOFS = roofs_of(H200, Samples.empty())
-DRAM = 0.88 * 4.917e12
+DRAM = 0.895 * 4.917e12
 NONE = Samples.empty()
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from perfzero.diagnose.judge import judge
+from perfzero.sources.synthetic import Phase, observe
+
+PAGEABLE = {"pcie_rx_bytes": 7.1e9, "ce_active": 0.24}
 
 
 @pytest.mark.parametrize(
@@ -13,7 +16,7 @@ from perfzero.diagnose.judge import judge
         ("input_starved_resnet50", ("yes", "memory", "DRAM, L2 misses", "not needed")),
         ("tiny_kernels", ("yes", "small grids", "none", "not needed")),
         ("tiny_kernels_graph", ("small load", "small grids", "none", "not needed")),
-        ("fp32_gemm", ("no", "FP32/FP64", "none", "unused")),
+        ("fp32_gemm", ("no", "FP32 pipe", "none", "unused")),
         ("bf16_gemm_capped", ("no", "tensor", "none", "fine")),
         ("elementwise_chain", ("no", "memory", "DRAM, L2 misses", "not needed")),
         ("pageable_copies", ("yes", "tensor", "PCIe", "fine")),
@@ -42,6 +45,34 @@ def test_each_answer_carries_its_evidence_with_threshold_and_margin(program):
         held = [fact for fact in step.facts if fact.threshold is not None]
         assert held
         assert held[0].margin is not None
+
+
+def test_double_precision_is_named_by_its_own_pipe(program):
+    assert judge(program("double_precision")).steps[1].answer == "FP64 pipe"
+
+
+@pytest.mark.parametrize(
+    ("name", "decided"),
+    [
+        ("elementwise_chain", ["gr_active", "nearest_roof_share", "time_memory"]),
+        ("tiny_kernels_graph", ["sm_active", "nearest_roof_share", "time_memory"]),
+        ("pinned_copies", ["gr_active", "nearest_roof_share", "time_copy"]),
+        ("collectives", ["gr_active", "nearest_roof_share", "time_communication"]),
+    ],
+)
+def test_the_first_fact_with_a_threshold_is_the_one_that_decided(program, name, decided):
+    steps = judge(program(name)).steps[:3]
+
+    assert [next(f.name for f in s.facts if f.threshold is not None) for s in steps] == decided
+
+
+def test_a_gpu_that_is_hardly_active_is_bound_by_nothing(program):
+    """Copies keep it from working; what its few kernels do is no answer to anything."""
+    copying = observe([Phase(0.01, {**PAGEABLE, "gr_active": 0.001, "fma_active": 0.0005})])
+    steps = judge(copying).steps
+
+    assert [s.answer for s in steps] == ["yes", "nothing", "PCIe", "not needed"]
+    assert "active only 0.1 % of the time" in steps[1].text
 
 
 def test_without_counters_three_of_four_are_unknown(program):

@@ -8,7 +8,9 @@ from io import StringIO
 
 import pytest
 
-from perfzero.diagnose.verdict import Diagnosis
+from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Gain, Remedy
+from perfzero.report import build
+from perfzero.report.benchmarked import Benchmark
 from perfzero.report.model import Report
 from perfzero.report.terminal import show, words
 from perfzero.values import Cost
@@ -75,10 +77,84 @@ def test_the_headline_carries_how_sure_it_is(
     assert words(make_report(less)).splitlines()[1].endswith(f" {word}")
 
 
-def test_a_cost_that_was_not_measured_says_why(make_report: Make, starved: Diagnosis) -> None:
-    cost = Cost(94.0, 0.5, 0.6, 0.021, 1, slowdown_note="no step was seen")
-    found = " ".join(words(make_report(starved, cost=cost)).split())
-    assert "Cost of watching not measured: no step was seen." in found
+UNMEASURED = Cost(94.0, 0.5, 0.6, 0.021, 1, slowdown_note="no step was seen")
+
+
+def test_a_cost_that_was_not_measured_is_told_from_the_benchmark(
+    make_report: Make, starved: Diagnosis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = Benchmark(0.0002, 0.0006, "H200", "2026-11-29")
+    monkeypatch.setattr(build, "BENCHMARKS", {**build.BENCHMARKS, "default": entry})
+    found = " ".join(words(make_report(starved, cost=UNMEASURED)).split())
+    said = "too little to compare in this run, benchmarked 0.02 % (at most 0.06 %; H200, 2026-11-29)."
+    assert f"Cost of watching: {said}" in found
+
+
+def test_what_was_not_benchmarked_either_is_not_made_up(
+    make_report: Make, starved: Diagnosis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "BENCHMARKS", dict.fromkeys(build.BENCHMARKS))
+    found = " ".join(words(make_report(starved, cost=UNMEASURED)).split())
+    assert "Cost of watching: too little to compare in this run, not benchmarked yet." in found
+
+
+def test_a_recording_without_its_cost_says_so(make_report: Make, starved: Diagnosis) -> None:
+    assert "Cost of watching not recorded." in words(make_report(starved, cost=None))
+
+
+def test_each_answer_carries_what_it_is_held_against_and_by_how_much(
+    make_report: Make, starved: Diagnosis
+) -> None:
+    fine = Fact("gr_active", 0.97, "ratio", "ok", "≥ 0.9", 0.97 / 0.9 - 1)
+    steps = (replace(starved.steps[0], status="ok", answer="no", facts=(fine,)), *starved.steps[1:])
+    assert "active 42 % of the time · healthy ≥ 90 %, off by 48" in words(make_report(starved))
+    assert "active 42 % of the time · ≥ 90 %, 7 to spare" in words(make_report(replace(starved, steps=steps)))
+
+
+def test_a_remedy_with_a_gain_of_its_own_names_it(make_report: Make, starved: Diagnosis) -> None:
+    assert starved.verdict is not None
+    first, second = starved.verdict.remedies
+    verdict = replace(starved.verdict, remedies=(first, replace(second, gain=Gain(5.8, 14.6, "bf16"))))
+    lines = words(make_report(replace(starved, verdict=verdict))).splitlines()
+    assert [line.split()[-1] for line in lines if "expect" in line] == ["1.9–2.3×", "5.8–14.6×"]
+
+
+OTHER = Finding("memory_bound", "Device memory is the limit.", "watch", 0.3, 0.7, (), Gain(1.1, 1.4, ""))
+STATE = Finding("power_capped", "The board is at its power limit.", "info", 0.3, 0.9, ())
+
+
+@pytest.mark.parametrize("finding", [OTHER, STATE], ids=["can be acted on", "explains"])
+def test_a_second_finding_is_told_if_it_is_worth_reading(
+    make_report: Make, starved: Diagnosis, finding: Finding
+) -> None:
+    report = make_report(replace(starved, findings=(*starved.findings, finding)))
+    assert f"Also    {finding.title}" in words(report)
+
+
+@pytest.mark.parametrize(
+    "finding",
+    [
+        replace(OTHER, confidence=0.49),
+        replace(OTHER, gain=Gain(1.01, 1.04, "")),
+        replace(STATE, confidence=0.5),
+        replace(STATE, remedies=(Remedy("Fuse it."),)),
+    ],
+    ids=["unsure", "no gain", "unsure state", "advice nobody needs"],
+)
+def test_a_second_finding_that_helps_nobody_is_left_to_the_file(
+    make_report: Make, starved: Diagnosis, finding: Finding
+) -> None:
+    report = make_report(replace(starved, findings=(*starved.findings, finding)))
+    assert "Also" not in words(report)
+
+
+@pytest.mark.parametrize("width", range(60, 101, 4))
+def test_no_line_ends_between_a_number_and_its_unit(
+    make_report: Make, starved: Diagnosis, width: int
+) -> None:
+    for line in words(make_report(starved), width=width).splitlines():
+        assert not line.lstrip().startswith(("%", "ms", "TB/s", "GB/s", "s,"))
+        assert "\ue000" not in line
 
 
 def test_a_cost_without_an_interval_claims_none(make_report: Make, starved: Diagnosis) -> None:

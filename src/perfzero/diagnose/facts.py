@@ -26,9 +26,11 @@ from perfzero.diagnose.thresholds import (
     FMA_HEAVY,
     GR_GOOD,
     HIT_LOW,
+    LATENCY_WATCH,
     LINK_FULL,
     SM_DOCUMENT,
     SM_GOOD,
+    TENSOR_STARVED,
     TENSOR_UNUSED,
     TINY_KERNEL,
     Threshold,
@@ -100,6 +102,7 @@ def _canonical(e: Evidence) -> Iterator[Fact]:
     yield at_least("gr_active", e.level("gr_active"), "ratio", GR_GOOD)
     yield at_least("sm_active", e.level("sm_active"), "ratio", SM_GOOD, below="watch")
     yield tensor_fact(e)
+    yield tensor_busy_fact(e)
     yield plain("fma_active", e.level("fma_active"), "ratio")
     yield plain("fp64_active", e.level("fp64_active"), "ratio")
     yield plain("sm_issue", e.level("sm_issue"), "ratio")
@@ -168,6 +171,15 @@ def tensor_fact(e: Evidence) -> Fact:
             "tensor_active", tensor, "ratio", TENSOR_UNUSED, text="work that could use them does not"
         )
     return plain("tensor_active", tensor, "ratio")
+
+
+def tensor_busy_fact(e: Evidence) -> Fact:
+    """Tensor activity while the GPU is busy; to be low is off only where nothing else binds."""
+    name, value = "tensor_while_busy", e.while_busy("tensor_active")
+    starved = value >= TENSOR_UNUSED.value and e.share("latency") >= LATENCY_WATCH.value
+    if starved or value >= TENSOR_STARVED.value:
+        return at_least(name, value, "ratio", TENSOR_STARVED, below="watch")
+    return plain(name, value, "ratio")
 
 
 def dram_is_busy(e: Evidence) -> bool:

@@ -14,16 +14,30 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import numpy as np
+from numpy.typing import NDArray
+
 from perfzero import hardware
 from perfzero.diagnose.evidence import Evidence
-from perfzero.diagnose.thresholds import IDLE_INFO
+from perfzero.diagnose.thresholds import (
+    BOUND,
+    GRAPH_KERNEL_S,
+    IDLE_INFO,
+    LAUNCH_RAMP_S,
+    RECOVER_LAUNCH,
+    RECOVER_MATRIX,
+    RECOVER_PRECISION,
+    TENSOR_REACHED,
+)
 from perfzero.diagnose.verdict import Finding, Gain, TimeClass
+from perfzero.text import duration, percent, quantity
 
 LIMIT_NAMES: Mapping[str, str] = {
     "memory": "memory bandwidth",
     "tensor": "the tensor cores",
     "fma": "the FP32 pipes",
     "pcie": "the PCIe link",
+    "cores": "the CPU cores of the host",
     "copy": "the copies between host and GPU",
     "communication": "communication between GPUs",
     "small_grid": "the number of SMs the kernels fill",
@@ -49,15 +63,18 @@ def uses(e: Evidence) -> dict[str, float]:
     return {name: use for name, use in known.items() if math.isfinite(use) and use > 0}
 
 
-def cap(e: Evidence, *, traffic: Mapping[str, float] | None = None) -> tuple[float, str | None]:
+def cap(
+    e: Evidence, *, traffic: Mapping[str, float] | None = None, also: Mapping[str, float] | None = None
+) -> tuple[float, str | None]:
     """
     The largest speed-up any resource allows, and which one that is.
 
     *traffic*: factor by which the fix changes a resource's use, 1 where it is not named, 0 where
-    the fix takes the work off it.
+    the fix takes the work off it. *also*: uses of further resources that grow with the speed.
     """
     factors = traffic or {}
-    limits = {n: 1.0 / (u * factors.get(n, 1.0)) for n, u in uses(e).items() if factors.get(n, 1.0) > 0}
+    used = uses(e) | {name: use for name, use in (also or {}).items() if use > 0}
+    limits = {n: 1.0 / (u * factors.get(n, 1.0)) for n, u in used.items() if factors.get(n, 1.0) > 0}
     if not limits:
         return math.inf, None
     name = min(limits, key=limits.__getitem__)
@@ -97,30 +114,77 @@ def expect(
     assumption: str,
     speedup: tuple[float, float] = (math.inf, math.inf),
     traffic: Mapping[str, float] | None = None,
+    also: Mapping[str, float] | None = None,
 ) -> tuple[Gain, str | None]:
     """
     The interval for fixing *share* of the time, and the resource that caps it (None: nothing does).
 
-    *recovered* and *speedup*: low and high, as in `amdahl`.
+    *recovered* and *speedup*: low and high, as in `amdahl`; *traffic* and *also* as in `cap`.
     """
     low = amdahl(share, recovered=recovered[0], speedup=speedup[0])
     high = amdahl(share, recovered=recovered[1], speedup=speedup[1])
-    most, name = cap(e, traffic=traffic)
+    return _capped(e, low, high, assumption=assumption, traffic=traffic, also=also)
+
+
+def _capped(
+    e: Evidence,
+    low: float,
+    high: float,
+    *,
+    assumption: str,
+    traffic: Mapping[str, float] | None = None,
+    also: Mapping[str, float] | None = None,
+) -> tuple[Gain, str | None]:
+    most, name = cap(e, traffic=traffic, also=also)
     stopped = LIMIT_NAMES[name] if name is not None and most < high else None
     text = assumption if stopped is None else f"{assumption}; {stopped} would stop it at {most:.1f}x"
     return Gain(min(low, most), min(high, most), text), stopped
 
 
-def precision_speedup(e: Evidence) -> tuple[float, float]:
+def graph(e: Evidence, idle: float) -> tuple[Gain, str | None]:
     """
-    How much faster matrix work runs on the tensor cores (TF32) than on the FP32 pipe, low and high.
+    What a CUDA graph may gain where launches leave the GPU *idle*, and the resource that caps it.
 
-    The ratio of the peaks at one clock, times 0.4 to 0.85: the practical share for shapes that fit
-    badly and well, and for the lower clock under a power cap. (1, 1) without such tensor cores.
+    A graph closes the gaps, and it shortens the kernels too: launched one by one, a tiny kernel is
+    active for longer than it works. At best kernel follows kernel every max(`GRAPH_KERNEL_S`,
+    active time - `LAUNCH_RAMP_S`).
+    """
+    low = amdahl(idle, recovered=RECOVER_LAUNCH[0])
+    shortest = max(GRAPH_KERNEL_S, e.mean_kernel_s - LAUNCH_RAMP_S)
+    high = max(amdahl(idle, recovered=RECOVER_LAUNCH[1]), 1.0 / (e.level("launches") * shortest))
+    text = f"the gaps shrink by 70 % at least; at best kernels follow each other every {duration(shortest)}"
+    return _capped(e, low, high, assumption=text)
+
+
+def precision(
+    e: Evidence, share: float, *, pipe: float, certain: float, dtype: str
+) -> tuple[Gain, str | None]:
+    """
+    What the tensor cores may gain in *dtype* on *share* of the time, now spent on the FP32 pipe.
+
+    *pipe*: how much of its peak that pipe delivers in that time, so what is computed there is
+    known, and with it how fast the tensor cores do it (`TENSOR_REACHED`). *certain*: the part of
+    that time in which the pipe is so busy (`BOUND`) that it is all matrix work. A gain of 1 on
+    GPUs without tensor cores for *dtype*.
     """
     clock = e.clock_hz if e.clock_hz > 0 else (e.gpu.sm_clock_max_hz or math.nan)
-    dtype = "tf32" if (e.gpu.compute_capability or (0, 0)) >= (8, 0) else "fp16"
-    ratio = hardware.peak_flops(e.gpu, dtype, clock) / hardware.peak_flops(e.gpu, "fp32", clock)
-    if not math.isfinite(ratio):
-        return 1.0, 1.0
-    return max(1.0, 0.4 * ratio), max(1.0, 0.85 * ratio)
+    now = pipe * hardware.peak_flops(e.gpu, "fp32", clock)
+    then = hardware.peak_flops(e.gpu, dtype, clock)
+    if not (now > 0 and math.isfinite(then)):
+        return Gain(1.0, 1.0, f"this GPU has no tensor cores for {dtype}"), None
+    low, high = (max(1.0, reached * then / now) for reached in TENSOR_REACHED)
+    recovered = (
+        certain * RECOVER_MATRIX[0] + (1.0 - certain) * RECOVER_PRECISION[0],
+        certain * RECOVER_MATRIX[1] + (1.0 - certain) * RECOVER_PRECISION[1],
+    )
+    text = (
+        f"{percent(recovered[0])} of that time or more is matrix work; the tensor cores do it at "
+        f"{quantity(TENSOR_REACHED[0] * then, 'flop/s')} to {quantity(TENSOR_REACHED[1] * then, 'flop/s')} "
+        f"in {dtype}, the FP32 pipe at {quantity(now, 'flop/s')}"
+    )
+    return expect(e, share, recovered=recovered, speedup=(low, high), traffic={"fma": 0.0}, assumption=text)
+
+
+def matrix_part(e: Evidence, where: NDArray[np.bool_], share: float) -> float:
+    """Which part of *where*, *share* of all time, the FP32 pipe is so busy that it is all matrix work."""
+    return min(1.0, e.busy_share(where & (e.rates.fp32 >= BOUND.value)) / share) if share > 0 else 0.0

@@ -22,6 +22,7 @@ from perfzero.diagnose.thresholds import (
     DEAD_COUNTER,
     DRAM_NOISE,
     DRAM_SLACK,
+    FMA_HEAVY,
     L2_SLACK,
     LOST_DOUBT,
     LOST_SHARE,
@@ -181,11 +182,18 @@ def doubts(e: Evidence) -> Iterator[str]:
             yield f"{count} impossible values of {name} ({stream}) were left out."
     yield from _tier_doubts(e)
     yield from _scope_doubts(e)
-    if e.split is not None and e.split.zoom_refused:
+    waiting = e.share("idle", "copy")
+    # Of a GPU that mostly waits nobody asks what its few kernels are limited by.
+    if e.split is not None and e.split.zoom_refused and waiting < 1.0 - waiting:
         yield f"Single kernels could not be told apart: {e.split.zoom_refused}."
     disagreement = _disagreement(e)
     if disagreement > SOURCES_DISAGREE.value:
         yield f"PM sampling and GPM disagree on GR activity by {percent(disagreement)} at the same moments."
+
+
+GPM_ONLY = "Judged from GPM's averages: no launches, no L2, no single kernels."
+NVML_ONLY = "Only nvidia-smi's utilisation was available; it cannot see what the SMs do."
+"""What a lesser tier cannot see. Whoever knows why there was no better one may add the reason."""
 
 
 def _lost_windows(gaps: tuple[Gap, ...]) -> Iterator[str]:
@@ -202,18 +210,24 @@ def _lost_windows(gaps: tuple[Gap, ...]) -> Iterator[str]:
 def _tier_doubts(e: Evidence) -> Iterator[str]:
     if e.tier == "gpm" and e.observation.tier == "pm":
         yield "PM sampling saw too little of the steady stretch; GPM stands in."
-    if e.borrowed:
-        yield f"{', '.join(e.borrowed)} from GPM's averages: PM sampling had no place for it."
+    leaned_on = tuple(n for n in e.borrowed if n != "fp64_active" or _does_fp64(e))
+    if leaned_on:
+        yield f"{', '.join(leaned_on)} from GPM's averages: PM sampling had no place for it."
     if e.tier == "gpm":
-        yield "Judged from GPM's averages over 0.1 s and more: no launches, no L2, no single kernels."
+        yield GPM_ONLY
     if e.tier == "nvml":
-        yield "Only nvidia-smi's utilisation was available; it cannot see what the SMs do."
+        yield NVML_ONLY
         return
     missing = [n for n in ("sm_active", "tensor_active", "fma_active") if math.isnan(e.level(n))]
     if math.isnan(e.dram_share):
         missing.append("DRAM traffic")
     if missing:
         yield f"Not measured here: {', '.join(missing)}. Time that belongs to them is called latency."
+
+
+def _does_fp64(e: Evidence) -> bool:
+    """Whether any sample has the double-precision work that the rule for it looks at."""
+    return e.split is not None and bool(np.any(e.rates.fp64 >= FMA_HEAVY.value))
 
 
 def _scope_doubts(e: Evidence) -> Iterator[str]:

@@ -15,7 +15,7 @@ from perfzero.diagnose.gain import saving
 from perfzero.diagnose.gates import closed, doubts
 from perfzero.diagnose.rules import run_rules
 from perfzero.diagnose.split import BUSY_CLASSES
-from perfzero.diagnose.steps import QUESTIONS, SHORT_NAMES, answer_all
+from perfzero.diagnose.steps import QUESTIONS, answer_all, short_name
 from perfzero.diagnose.thresholds import CLOSE_CALL, COMM_WATCH
 from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Steady, StepAnswer
 from perfzero.text import duration, percent
@@ -43,7 +43,7 @@ def judge(observation: Observation) -> Diagnosis:
     verdict = _first(findings)
     acting = [f for f in findings if f.severity != "info"]
     if len(acting) > 1 and saving(acting[0]) - saving(acting[1]) < CLOSE_CALL.value:
-        weak.append(f"A close call: {acting[1].title}")
+        weak.append("A close call: acting on the second finding may save as much.")
     reason = None if verdict is not None else _nothing_stands_out(e)
     return _diagnosis(
         e,
@@ -75,7 +75,7 @@ def _nothing_stands_out(e: Evidence) -> str:
     if e.split is None:
         return "The GPU's activity was not measured."
     ranked = sorted(((e.split.shares[c], c) for c in BUSY_CLASSES), reverse=True)
-    mix = ", ".join(f"{SHORT_NAMES[c]} {percent(s)}" for s, c in ranked if s >= COMM_WATCH.value)
+    mix = ", ".join(f"{short_name(e, c)} {percent(s)}" for s, c in ranked if s >= COMM_WATCH.value)
     return f"No single cause stands out; the time goes to {mix}."
 
 

@@ -19,11 +19,16 @@ from perfzero.diagnose.verdict import Remedy
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A remedy, the rule it is for, and the condition under which it is offered."""
+    """
+    A remedy, the rule it is for, and the condition under which it is offered.
+
+    `dtype`: the type in which the tensor cores would do the work after it, where that is its point.
+    """
 
     rule: str
     remedy: Remedy
     applies: Callable[[Evidence], bool]
+    dtype: str | None = None
 
 
 def always(_: Evidence) -> bool:
@@ -211,6 +216,7 @@ OFFERS: tuple[Offer, ...] = (
             "tensor_active rises, fma_active falls.",
         ),
         has_tf32,
+        "tf32",
     ),
     Offer(
         "fp32_path",
@@ -220,6 +226,7 @@ OFFERS: tuple[Offer, ...] = (
             "tensor_active rises, fma_active falls.",
         ),
         has_tf32,
+        "bf16",
     ),
     Offer(
         "fp32_path",
@@ -229,6 +236,7 @@ OFFERS: tuple[Offer, ...] = (
             "tensor_active rises, fma_active falls.",
         ),
         only_fp16,
+        "fp16",
     ),
     Offer(
         "fp64_path",
@@ -361,4 +369,9 @@ OFFERS: tuple[Offer, ...] = (
 
 def remedies_for(rule: str, e: Evidence) -> tuple[Remedy, ...]:
     """What to try against *rule* in this recording, the most likely first."""
-    return tuple(offer.remedy for offer in OFFERS if offer.rule == rule and offer.applies(e))
+    return tuple(offer.remedy for offer in offers_for(rule, e))
+
+
+def offers_for(rule: str, e: Evidence) -> tuple[Offer, ...]:
+    """The offers against *rule* that apply to this recording, in the order of the table."""
+    return tuple(offer for offer in OFFERS if offer.rule == rule and offer.applies(e))

@@ -49,7 +49,11 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class StepAnswer:
-    """One of the four questions (spec S3–S6): is it idle, what binds it, which level, tensor cores."""
+    """
+    One of the four questions (spec S3–S6): is it idle, what binds it, which level, tensor cores.
+
+    The first fact that has a threshold is the one that decided.
+    """
 
     number: Literal[1, 2, 3, 4]
     question: str
@@ -70,11 +74,16 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A way out: what to do, what must hold first, and how to see that it worked."""
+    """
+    A way out: what to do, what must hold first, and how to see that it worked.
+
+    `gain` is its own, where it differs from that of the finding, which is the first remedy's.
+    """
 
     text: str
     needs: tuple[str, ...] = ()
     verify: str = ""
+    gain: Gain | None = None
 
 
 @dataclass(frozen=True, slots=True)

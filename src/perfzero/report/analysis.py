@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from perfzero.diagnose.gates import GPM_ONLY, NVML_ONLY
 from perfzero.diagnose.judge import judge
+from perfzero.diagnose.verdict import Diagnosis
 from perfzero.errors import UsageError
 from perfzero.report.atomic import write_whole
 from perfzero.report.build import Judged, build
@@ -21,13 +23,9 @@ from perfzero.report.csv_files import summary, timeline
 from perfzero.report.json_file import to_json
 from perfzero.report.model import Report
 from perfzero.store.reader import open_recording
-from perfzero.store.schema import Manifest
-from perfzero.values import Tier
 
 REPORT_JSON = "report.json"
 FILES = (REPORT_JSON, "summary.csv", "timeline.csv", "timeline.png")
-
-_TIER_NAMES: dict[Tier, str] = {"pm": "PM sampling", "gpm": "NVML GPM", "nvml": "plain NVML"}
 
 _KNOWN_REPORT_BYTES = 16 << 20
 """A report.json longer than this was not written by perfzero; it is not read."""
@@ -55,7 +53,8 @@ def judged_report(path: Path | str) -> Report:
     judged = []
     for gpu in recording.gpus:
         seen = recording.observation(gpu.index)
-        judged.append(Judged(seen, judge(seen)))
+        reason = recording.manifest.tier_reasons.get(gpu.index, "")
+        judged.append(Judged(seen, explained(judge(seen), reason)))
     manifest = recording.manifest
     return build(
         judged,
@@ -64,17 +63,22 @@ def judged_report(path: Path | str) -> Report:
         complete=recording.complete,
         cost=manifest.cost,
         process=manifest.process,
-        doubts=(*recording.doubts, *_lesser_tiers(manifest)),
+        doubts=recording.doubts,
     )
 
 
-def _lesser_tiers(manifest: Manifest) -> Iterator[str]:
-    """Why a GPU was not watched by PM sampling, where it was not: the reader may be able to change that."""
-    for gpu in manifest.gpus:
-        tier, reason = manifest.tiers.get(gpu.index), manifest.tier_reasons.get(gpu.index, "")
-        if tier is not None and tier != "pm" and reason:
-            which = f"GPU {gpu.index}: " if len(manifest.gpus) > 1 else ""
-            yield f"{which}watched through {_TIER_NAMES[tier]} only: {reason}"
+def explained(diagnosis: Diagnosis, reason: str) -> Diagnosis:
+    """
+    *diagnosis* whose doubt about a lesser tier says why there was no better one, if *reason* does:
+    the reader may be able to change that.
+    """
+    if not reason:
+        return diagnosis
+    doubts = tuple(
+        f"{d.removesuffix('.')}. Why: {reason.removesuffix('.')}." if d in (GPM_ONLY, NVML_ONLY) else d
+        for d in diagnosis.doubts
+    )
+    return replace(diagnosis, doubts=doubts)
 
 
 def write_files(report: Report, folder: Path) -> Report:

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfzero import __version__, text
+from perfzero.diagnose.thresholds import CAPPED
 from perfzero.diagnose.verdict import Diagnosis
+from perfzero.report.benchmarked import BENCHMARKS, policy_kind
 from perfzero.report.model import GpuReport, Losses, Report, Truth, Watching
 from perfzero.report.timeline import timeline
 from perfzero.values import Cost, Observation, Process
@@ -56,7 +58,7 @@ def build(
         headline=_headline(gpus, language),
         gpus=gpus,
         process=process,
-        watching=None if cost is None else _watching(cost),
+        watching=None if cost is None else _watching(cost, capped=any(map(_at_power_cap, judged))),
         doubts=tuple(dict.fromkeys(doubts)),
         next_command=_next_command(process),
     )
@@ -123,8 +125,13 @@ def _headline(gpus: Sequence[GpuReport], language: str) -> str:
     )
 
 
-def _watching(cost: Cost) -> Watching:
+def _at_power_cap(judged: Judged) -> bool:
+    return _fact(judged.diagnosis, "capped_power") >= CAPPED.value
+
+
+def _watching(cost: Cost, *, capped: bool) -> Watching:
     slowdown = math.nan if cost.slowdown is None else cost.slowdown
+    policy = policy_kind(pm_duty=cost.pm_duty, capped=capped)
     ends = [e for e in (cost.slowdown_low, cost.slowdown_high) if e is not None]
     return Watching(
         slowdown=slowdown,
@@ -133,6 +140,8 @@ def _watching(cost: Cost) -> Watching:
         cpu_share=(cost.recorder_cpu_s + cost.sampler_cpu_s) / cost.wall_s if cost.wall_s > 0 else math.nan,
         pm_duty=cost.pm_duty,
         sessions=cost.sessions,
+        policy=policy,
+        benchmark=BENCHMARKS[policy],
     )
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from perfzero.diagnose.verdict import Diagnosis
+from perfzero.report.benchmarked import Benchmark, PolicyKind
 from perfzero.values import FloatArray, Gap, Gpu, Process, Samples
 
 SpanKind = Literal["window", "zoom", "warm_up", "gap", "close_up"]
@@ -52,7 +53,8 @@ class Watching:
     What watching cost in this run, over all GPUs.
 
     `slowdown` and `margin` (half of the 95 % interval, its wider side) are ratios, NaN where
-    the effect could not be measured; then `reason` says why. `cpu_share` is the CPU time of
+    the effect could not be measured; then `reason` says why, and `benchmark`, of the same `policy`,
+    stands in (None where there is none yet). `cpu_share` is the CPU time of
     sampler and recorder together, in cores.
     """
 
@@ -62,6 +64,8 @@ class Watching:
     cpu_share: float
     pm_duty: float
     sessions: int
+    policy: PolicyKind = "default"
+    benchmark: Benchmark | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

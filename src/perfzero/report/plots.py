@@ -52,7 +52,8 @@ def _draw_all(figure: Figure, report: Report, drawn: list[tuple[GpuReport, Panel
     for (whole, close), (gpu, panel) in zip(axes, drawn, strict=True):
         _draw_whole(whole, panel, gpu.timeline, title=_title(report, gpu, panel))
         _draw_close(close, panel)
-        whole.set_ylim(0, panel.top or 1.08 * _highest(panel))
+        # Some room above: a line at 100 % would otherwise hide under the frame.
+        whole.set_ylim(0, 1.08 * (panel.top or _highest(panel)))
     whole, close = axes[-1]
     whole.set_xlim(0, max(g.timeline.duration_s for g, _ in drawn) or 1)
     whole.set_xlabel("seconds since the recording began", fontsize=8)
@@ -94,10 +95,17 @@ def _draw_close(ax: Axes, panel: Panel) -> None:
     for series in panel.close:
         _draw_line(ax, series, colour=_colour(panel, series), faint=False)
     _plain_axes(ax)
+    if not panel.close:
+        # What is not sampled that closely has nothing to show here; the legend stays.
+        ax.patch.set_visible(False)
+        ax.spines[:].set_visible(False)
+        ax.grid(visible=False)
+        ax.tick_params(left=False, bottom=False)
     labels = list(dict.fromkeys(s.label for s in panel.series))
     handles = [Line2D([], [], color=_colour_of(labels, label), label=label) for label in labels]
     if panel.roof is not None:
-        ax.axhline(panel.roof, color="0.25", linestyle="--", linewidth=0.9)
+        if panel.close:
+            ax.axhline(panel.roof, color="0.25", linestyle="--", linewidth=0.9)
         handles.append(Line2D([], [], color="0.25", linestyle="--", linewidth=0.9, label=panel.roof_label))
     ax.legend(handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False)
 
@@ -132,7 +140,8 @@ def _draw_line(ax: Axes, series: Series, *, colour: str, faint: bool) -> None:
 
 _STYLE: dict[str, dict[str, Any]] = {
     "window": {"facecolor": "0.93", "edgecolor": "none"},
-    "zoom": {"facecolor": "#F0E442", "edgecolor": "none", "alpha": 0.7},
+    # A burst is shorter than a pixel may be wide: its edge makes it visible.
+    "zoom": {"facecolor": "#F0E442", "edgecolor": "#F0E442", "linewidth": 1.5},
     "warm_up": {"facecolor": "none", "edgecolor": "0.75", "hatch": "///", "linewidth": 0.0},
     "gap": {"facecolor": "#D55E00", "edgecolor": "none", "alpha": 0.25},
 }

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from perfzero.diagnose.verdict import TIME_CLASSES, Status
+from perfzero.report.benchmarked import PolicyKind
 from perfzero.values import Tier
 
 # Readers may rely on a version for ever: a field is only ever added within one. Removing or
@@ -137,6 +138,17 @@ def _cost() -> Schema:
             "cpu_share": _number_or_null("CPU time of sampler and recorder, in cores"),
             "pm_duty": _number_or_null("share of time in which PM sampling ran"),
             "sessions": _integer("how often a PM sampling session was opened"),
+            "policy": {"enum": list(get_args(PolicyKind)), "description": "how closely this run was watched"},
+            "benchmark": _or_null(
+                _object(
+                    {
+                        "slowdown": _number("what a benchmark of the same policy found"),
+                        "upper": _number("upper end of its 95 % interval"),
+                        "hardware": _text("the GPU it ran on"),
+                        "date": _text("when, ISO 8601"),
+                    }
+                )
+            ),
         }
     )
 
@@ -150,15 +162,7 @@ def _finding() -> Schema:
             "share": _number_or_null("share of steady time concerned"),
             "confidence": _number_or_null("from 0 to 1: sure from 0.8 on, likely from 0.5 on"),
             "because": _texts("the evidence"),
-            "gain": _or_null(
-                _object(
-                    {
-                        "low": _number_or_null("least expected speed-up, as a factor"),
-                        "high": _number_or_null("greatest expected speed-up, as a factor"),
-                        "assumption": _text("what the interval rests on"),
-                    }
-                )
-            ),
+            "gain": _gain("of the finding's first remedy"),
             "remedies": {
                 "type": "array",
                 "items": _object(
@@ -166,11 +170,24 @@ def _finding() -> Schema:
                         "text": _text("what to do"),
                         "needs": _texts("what must hold first"),
                         "verify": _text("how to see that it worked"),
+                        "gain": _gain("its own, null where it is that of the finding or unknown"),
                     }
                 ),
             },
             "next_limit": _or_null(_text("what limits the program next")),
         }
+    )
+
+
+def _gain(whose: str) -> Schema:
+    return _or_null(
+        _object(
+            {
+                "low": _number_or_null(f"least expected speed-up, as a factor; {whose}"),
+                "high": _number_or_null("greatest expected speed-up, as a factor"),
+                "assumption": _text("what the interval rests on"),
+            }
+        )
     )
 
 

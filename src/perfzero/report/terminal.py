@@ -18,7 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from perfzero import text
-from perfzero.diagnose.verdict import Diagnosis, Finding, Steady, StepAnswer, TimeClass
+from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Steady, StepAnswer, TimeClass
+from perfzero.report.benchmarked import Benchmark
 from perfzero.report.model import GpuReport, Losses, Report, Truth, Watching
 
 WIDTH = 100
@@ -28,6 +29,8 @@ _INDENT = 2
 _REMEDIES = 2
 _OTHER_FINDINGS = 2
 _DOUBTS = 4
+_WORTH_GAINING = 1.05
+"""A finding that cannot make the program 5 % faster is left to report.json."""
 
 _COLOUR = {"ok": "green", "watch": "yellow", "bad": "red", "unknown": "dim", "info": ""}
 _WORD_COLOUR = {"sure": "green", "likely": "yellow", "unsure": "dim", "no_verdict": "dim"}
@@ -47,7 +50,7 @@ def show(report: Report, *, stream: TextIO, language: str = "en", width: int | N
     console.width = width
     with console.capture() as capture:
         console.print(_page(report, text.catalogue(language)))
-    for line in capture.get().splitlines():
+    for line in text.unglued(capture.get()).splitlines():
         print(line.rstrip(), file=stream)
     stream.flush()
 
@@ -86,7 +89,7 @@ def _worst(report: Report, gpu: GpuReport, say: Messages) -> Iterator[Renderable
         if reason and reason.rstrip(".") not in diagnosis.headline:
             yield Text(text.printable(reason))
     elif verdict.because:
-        yield Text(" ".join(_sentence(b) for b in verdict.because))
+        yield Text(text.glued(" ".join(_sentence(b) for b in verdict.because)))
     rows = [*_actions(report, diagnosis, say), *_also(diagnosis, say)]
     if gpu.diagnosis.tier == "nvml":
         rows.append((say["more"], say["ask_doctor"], ""))
@@ -96,7 +99,7 @@ def _worst(report: Report, gpu: GpuReport, say: Messages) -> Iterator[Renderable
     if any(step.status != "unknown" for step in diagnosis.steps):
         yield ""
         yield _steps(diagnosis, say)
-        shares = _shares(diagnosis.shares, say)
+        shares = _shares(diagnosis, say)
         if shares:
             yield _labelled([(say["time"], shares, "")])
     yield from _doubts(report.doubts, diagnosis.doubts, say)
@@ -107,7 +110,9 @@ def _head(headline: str, word: str, say: Messages) -> RenderableType:
     grid = Table.grid(padding=(0, 2), expand=True)
     grid.add_column(ratio=1)
     grid.add_column(justify="right", no_wrap=True)
-    grid.add_row(Text(text.printable(headline), style="bold"), Text(say[word], style=_WORD_COLOUR[word]))
+    grid.add_row(
+        Text(text.glued(text.printable(headline)), style="bold"), Text(say[word], style=_WORD_COLOUR[word])
+    )
     return grid
 
 
@@ -125,7 +130,8 @@ def _actions(report: Report, diagnosis: Diagnosis, say: Messages) -> Iterator[tu
         if remedy.needs:
             needs = "; ".join(text.printable(n) for n in remedy.needs)
             what = say["needs"].format(what=what.rstrip("."), needs=needs)
-        yield say["or"] if place else say["do"], what, "" if place else _expected(verdict, say)
+        gain = remedy.gain or (None if place else verdict.gain)
+        yield say["or"] if place else say["do"], what, _expected(gain, say)
     if verdict.next_limit:
         yield say["then"], say["next_limit"].format(limit=text.printable(verdict.next_limit)), ""
     checks = [remedies[0].verify] if remedies and remedies[0].verify else []
@@ -135,18 +141,24 @@ def _actions(report: Report, diagnosis: Diagnosis, say: Messages) -> Iterator[tu
         yield "" if place else say["check"], text.printable(check), ""
 
 
-def _expected(verdict: Finding, say: Messages) -> str:
-    if verdict.gain is None:
-        return ""
-    return say["expect"].format(gain=text.times(verdict.gain.low, verdict.gain.high))
+def _expected(gain: Gain | None, say: Messages) -> str:
+    return "" if gain is None else say["expect"].format(gain=text.times(gain.low, gain.high))
 
 
 def _also(diagnosis: Diagnosis, say: Messages) -> Iterator[tuple[str, str, str]]:
-    """The other findings. Beside a healthy verdict those that ask for nothing are told too: they explain."""
-    others = [f for f in diagnosis.findings if f is not diagnosis.verdict]
+    """The other findings that are worth reading."""
+    others = [f for f in diagnosis.findings if f is not diagnosis.verdict and _worth_telling(f)]
     for place, finding in enumerate(others[:_OTHER_FINDINGS]):
         word = say[text.confidence_word(finding.confidence)]
         yield "" if place else say["also"], text.printable(finding.title), word
+
+
+def _worth_telling(finding: Finding) -> bool:
+    """What can be acted on with some gain and some confidence, or is certain and explains the rest."""
+    if finding.severity == "info":
+        return finding.confidence >= text.SURE and not finding.remedies
+    little = finding.gain is not None and finding.gain.high < _WORTH_GAINING
+    return finding.confidence >= text.LIKELY and not little
 
 
 def _labelled(rows: Iterable[tuple[str, str, str]]) -> RenderableType:
@@ -155,7 +167,7 @@ def _labelled(rows: Iterable[tuple[str, str, str]]) -> RenderableType:
     grid.add_column(ratio=1, overflow="fold")
     grid.add_column(justify="right", no_wrap=True)
     for label, what, right in rows:
-        grid.add_row(label, Text(what), Text(right, style="green"))
+        grid.add_row(label, Text(text.glued(what)), Text(right, style="green"))
     return grid
 
 
@@ -164,36 +176,45 @@ def _steps(diagnosis: Diagnosis, say: Messages) -> RenderableType:
     grid.add_column(no_wrap=True)
     grid.add_column(no_wrap=True)
     grid.add_column(ratio=1)
-    grid.add_column(justify="right", no_wrap=True, style="dim")
     for step in diagnosis.steps:
+        evidence = Text(text.glued(text.printable(step.text)))
+        held = _held(step, say)
+        if held:
+            whole = held.replace(" ", text.GLUE)  # short enough to stay on one line
+            evidence.append(f" · {whole}" if step.text else whole, style="dim")
         grid.add_row(
             Text(f"{step.number} {text.printable(step.question)}"),
             Text(text.printable(step.answer), style=_COLOUR[step.status]),
-            Text(text.printable(step.text)),
-            Text(_healthy(step, say)),
+            evidence,
         )
     return grid
 
 
-def _healthy(step: StepAnswer, say: Messages) -> str:
-    """What a healthy program would show, for the first figure of the step that is not as it should be."""
-    if step.status not in ("watch", "bad"):
+def _held(step: StepAnswer, say: Messages) -> str:
+    """What the fact that decided a step is held against, and by how much it passed or missed."""
+    fact = next((f for f in step.facts if f.threshold is not None and f.margin is not None), None)
+    if fact is None or fact.threshold is None or fact.margin is None:
         return ""
-    for fact in step.facts:
-        if fact.threshold is not None and fact.status in ("watch", "bad"):
-            threshold = text.threshold_words(fact.threshold, fact.unit)
-            # The first question is about what its line begins with; elsewhere say of what.
-            name = say.get(f"healthy_{fact.name}")
-            if name is None:
-                return say["healthy"].format(threshold=threshold)
-            return say["healthy_of"].format(name=name, threshold=threshold)
-    return ""
+    name = say.get(f"held_{fact.name}")
+    threshold = text.threshold_words(fact.threshold, fact.unit)
+    words = threshold if name is None else f"{name} {threshold}"
+    points = text.margin_points(fact.threshold, fact.margin, fact.unit)
+    off = fact.status in ("watch", "bad")
+    if points is not None:
+        words = say["short_by" if off else "to_spare"].format(threshold=words, points=points)
+    return say["healthy"].format(threshold=words) if off else words
 
 
-def _shares(shares: Mapping[TimeClass, float], say: Messages) -> str:
+def _shares(diagnosis: Diagnosis, say: Messages) -> str:
     """Where the time went, the largest first; what rounds to nothing is left out."""
-    told = sorted((s for s in shares.items() if s[1] >= 0.005), key=lambda s: -s[1])
-    return " · ".join(f"{say[name]} {text.percent(share)}" for name, share in told)
+    told = sorted((s for s in diagnosis.shares.items() if s[1] >= 0.005), key=lambda s: -s[1])
+    return " · ".join(f"{say[_class_name(name, diagnosis)]} {text.percent(share)}" for name, share in told)
+
+
+def _class_name(name: TimeClass, diagnosis: Diagnosis) -> str:
+    fp32, fp64 = (diagnosis.facts.get(f) for f in ("fma_active", "fp64_active"))
+    double = name == "fma" and fp32 is not None and fp64 is not None and fp64.value > fp32.value
+    return "fp64" if double else name
 
 
 def _doubts(recording: Iterable[str], gpu: Iterable[str], say: Messages) -> Iterator[RenderableType]:
@@ -219,7 +240,10 @@ def _footer(report: Report, gpu: GpuReport, say: Messages) -> RenderableType:
         duration=text.duration(report.watched_s),
         parts=", ".join(_watched(report, gpu, say)),
     )
-    return Group(Text(_truth(gpu.truth, say)), Text(f"{watched} {_cost(report.watching, say)}".rstrip()))
+    return Group(
+        Text(text.glued(_truth(gpu.truth, say))),
+        Text(text.glued(f"{watched} {_cost(report.watching, say)}".rstrip())),
+    )
 
 
 def _truth(truth: Truth, say: Messages) -> str:
@@ -269,7 +293,7 @@ def _lost(losses: Losses, say: Messages) -> Iterator[str]:
 
 def _cost(watching: Watching | None, say: Messages) -> str:
     if watching is None:
-        return say["cost_unmeasured"].format(reason=say["cost_no_reason"])
+        return say["cost_unrecorded"]
     if math.isfinite(watching.slowdown):
         slowdown = text.percent(watching.slowdown)
         if math.isfinite(watching.margin):
@@ -277,11 +301,21 @@ def _cost(watching: Watching | None, say: Messages) -> str:
             slowdown = say["cost_interval"].format(slowdown=slowdown, margin=margin)
         said = say["cost"].format(slowdown=slowdown)
     else:
-        reason = text.printable(watching.reason).rstrip(".") or say["cost_no_reason"]
-        said = say["cost_unmeasured"].format(reason=reason)
+        said = say["cost_unmeasured"].format(otherwise=_benchmarked(watching.benchmark, say))
     if math.isfinite(watching.cpu_share):
         said = f"{said} {say['cost_cpu'].format(cpu=text.percent(watching.cpu_share))}"
     return said
+
+
+def _benchmarked(benchmark: Benchmark | None, say: Messages) -> str:
+    if benchmark is None:
+        return say["cost_not_benchmarked"]
+    return say["cost_benchmarked"].format(
+        slowdown=text.percent(benchmark.slowdown),
+        upper=text.percent(benchmark.upper),
+        hardware=benchmark.hardware,
+        date=benchmark.date,
+    )
 
 
 def _sentence(phrase: str) -> str:

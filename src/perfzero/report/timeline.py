@@ -34,13 +34,14 @@ Origin = Literal["pm", "gpm", "board"]
 def timeline(seen: Observation, *, steady: Steady) -> Timeline:
     """The timeline of one GPU."""
     source, table = _best_table(seen)
+    close = _close_up(seen, steady)
     merged = max(1, math.ceil(len(table) / TABLE_ROWS))
     return Timeline(
         source=source,
         rows_merged=merged,
         table=coarsen(table, factor=merged),
-        panels=_panels(seen),
-        close_up=_close_up(seen),
+        panels=_panels(seen, close),
+        close_up=close,
         spans=_spans(seen, steady),
         duration_s=max(0, seen.end_ns - seen.start_ns) / 1e9,
     )
@@ -112,7 +113,7 @@ class _Line:
     scale: float = 1.0
 
 
-def _panels(seen: Observation) -> tuple[Panel, ...]:
+def _panels(seen: Observation, close_up: Span | None) -> tuple[Panel, ...]:
     """The panels for which there is at least one value."""
     gpu = seen.gpu
 
@@ -124,7 +125,7 @@ def _panels(seen: Observation) -> tuple[Panel, ...]:
         label: str = "",
         top: float | None = None,
     ) -> Panel:
-        return Panel(title, axis, _drawn(seen, *lines), _close(seen, *lines), roof, label, top)
+        return Panel(title, axis, _drawn(seen, *lines), _close(seen, close_up, *lines), roof, label, top)
 
     if seen.pm.has("dram_read_bytes"):
         memory = panel(
@@ -184,9 +185,8 @@ def _drawn(seen: Observation, *lines: _Line) -> tuple[Series, ...]:
     )
 
 
-def _close(seen: Observation, *lines: _Line) -> tuple[Series, ...]:
-    """The lines of PM sampling within the close-up, sample by sample."""
-    span = _close_up(seen)
+def _close(seen: Observation, span: Span | None, *lines: _Line) -> tuple[Series, ...]:
+    """The lines of PM sampling within the close-up *span*, sample by sample."""
     if span is None:
         return ()
     start_ns, end_ns = (seen.start_ns + round(s * 1e9) for s in (span.start_s, span.end_s))
@@ -198,13 +198,18 @@ def _close(seen: Observation, *lines: _Line) -> tuple[Series, ...]:
     )
 
 
-def _close_up(seen: Observation) -> Span | None:
-    """The end of the last unbroken run of PM samples: the program is in its stride there."""
-    if not len(seen.pm):
+def _close_up(seen: Observation, steady: Steady) -> Span | None:
+    """
+    The end of the last unbroken run of PM samples in the stretch that was judged, where the program
+    is in its stride; of all PM samples, where none lies in it.
+    """
+    judged = seen.pm.between(steady.start_ns, steady.end_ns)
+    table = judged if len(judged) else seen.pm
+    if not len(table):
         return None
-    breaks = _breaks(seen.pm)
-    first_ns = int(seen.pm.start_ns[breaks[-1] if len(breaks) else 0])
-    end_ns = int(seen.pm.end_ns[-1])
+    breaks = _breaks(table)
+    first_ns = int(table.start_ns[breaks[-1] if len(breaks) else 0])
+    end_ns = int(table.end_ns[-1])
     return Span(
         "close_up",
         (max(first_ns, end_ns - CLOSE_UP_NS) - seen.start_ns) / 1e9,
@@ -256,10 +261,15 @@ def _spans(seen: Observation, steady: Steady) -> tuple[Span, ...]:
     def seconds(ns: int) -> float:
         return (ns - seen.start_ns) / 1e9
 
-    spans = [
-        Span("zoom" if w.kind == "zoom" else "window", seconds(w.start_ns), seconds(w.end_ns))
-        for w in seen.windows
-    ]
+    spans = []
+    for window in seen.windows:
+        start_ns, end_ns = window.start_ns, window.end_ns
+        if window.kind == "zoom":
+            # A burst is decoded while its window stays open; only the samples show when it was.
+            burst = seen.zoom.between(start_ns - window.period_ns, end_ns + window.period_ns)
+            if len(burst):
+                start_ns, end_ns = int(burst.start_ns[0]), int(burst.end_ns[-1])
+        spans.append(Span("zoom" if window.kind == "zoom" else "window", seconds(start_ns), seconds(end_ns)))
     spans += [Span("gap", seconds(g.start_ns), seconds(g.end_ns)) for g in seen.gaps]
     if steady.how != "none" and steady.dropped_s > 0:
         spans.append(Span("warm_up", 0.0, seconds(steady.start_ns)))

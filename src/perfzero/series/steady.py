@@ -48,6 +48,13 @@ ACTIVE = 0.005
 COPYING = 200e6
 """Bytes per second over PCIe that count as work: a hundred times what launching kernels takes."""
 
+NOTICEABLE = {"pcie_rx_bytes": 2e9, "dram_read_bytes": 2e10}
+"""
+Bytes per second of which a change can be felt: a thirtieth of a PCIe 5 link, and of a small GPU's memory.
+
+Below, a rate may double and mean nothing: launching tiny kernels takes 130 MB/s of the link (H200).
+"""
+
 UNSETTLED = 0.25
 """A stretch whose halves differ by a quarter is no steady stretch, whatever its band."""
 
@@ -75,10 +82,12 @@ class Stretch:
 def bin_means(samples: Samples, names: tuple[str, ...]) -> tuple[IntArray, FloatArray]:
     """
     Means over whole seconds: the start of each second that has samples, int64 (m,), and the means
-    float64 (m, len(names)). Amounts become rates per second.
+    float64 (m, len(names)). Amounts become rates per second; a sample that spans several seconds
+    counts in each by the part that lies there.
     """
     if len(samples) == 0:
         return np.empty(0, np.int64), np.empty((0, len(names)))
+    samples = _cut_at_seconds(samples, names)
     second = samples.start_ns // BIN_NS
     found, index = np.unique(second, return_inverse=True)
     length = samples.duration_s
@@ -95,6 +104,22 @@ def bin_means(samples: Samples, names: tuple[str, ...]) -> tuple[IntArray, Float
             means[:, column] = np.where(time > 0, summed / time, np.nan)
     enough = covered >= BIN_COVERAGE
     return found[enough] * BIN_NS, means[enough]
+
+
+def _cut_at_seconds(samples: Samples, names: tuple[str, ...]) -> Samples:
+    """The columns *names* of *samples*, each row cut where a second begins, amounts in proportion."""
+    first, last = samples.start_ns // BIN_NS, (samples.end_ns - 1) // BIN_NS
+    pieces = np.maximum(last - first, 0) + 1
+    row = np.repeat(np.arange(len(samples)), pieces)
+    second = first[row] + np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    start = np.maximum(samples.start_ns[row], second * BIN_NS)
+    end = np.minimum(samples.end_ns[row], (second + 1) * BIN_NS)
+    part = (end - start) / np.maximum(samples.end_ns - samples.start_ns, 1)[row]
+    return Samples(
+        start,
+        end,
+        {n: samples.column(n)[row] * (part if BY_NAME[n].kind == "total" else 1.0) for n in names},
+    )
 
 
 def find_steady(always: Samples, sampled: Samples, *, start_ns: int, end_ns: int) -> Stretch:
@@ -135,12 +160,12 @@ def find_steady(always: Samples, sampled: Samples, *, start_ns: int, end_ns: int
 
 
 def _comparable(means: FloatArray, names: tuple[str, ...]) -> FloatArray:
-    """*means* with rates scaled by their largest, so that all channels run from 0 to about 1."""
+    """*means* with rates as shares of the largest, or of what is `NOTICEABLE`: all run from 0 to 1."""
     scaled = means.copy()
     for column, name in enumerate(names):
         known = means[:, column][np.isfinite(means[:, column])]
         if BY_NAME[name].kind == "total" and len(known) and known.max() > 0:
-            scaled[:, column] /= known.max()
+            scaled[:, column] /= max(float(known.max()), NOTICEABLE.get(name, 0.0))
     return scaled
 
 

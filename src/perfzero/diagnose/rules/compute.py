@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from perfzero.diagnose import gain
 from perfzero.diagnose.evidence import Evidence
-from perfzero.diagnose.remedies import remedies_for
+from perfzero.diagnose.remedies import Offer, offers_for, remedies_for
 from perfzero.diagnose.rules._severity import of_share
 from perfzero.diagnose.thresholds import (
+    BOUND,
     COMPUTE_BAD,
     COMPUTE_WATCH,
     FMA_HEAVY,
     IDLE_WATCH,
     LATENCY_WATCH,
     RECOVER_LATENCY,
-    RECOVER_PRECISION,
     RECOVER_SMALL,
+    RECOVER_STARVED,
     TENSOR_STARVED,
     TENSOR_UNUSED,
     WELL_BOUND,
     WELL_TENSOR,
 )
-from perfzero.diagnose.verdict import Finding
+from perfzero.diagnose.verdict import Finding, Remedy
 from perfzero.series.stats import weighted_mean
 from perfzero.text import percent
 
@@ -40,14 +42,17 @@ def fp32_path(e: Evidence) -> Finding | None:
     if not share >= COMPUTE_WATCH.value:
         return None
     pipe = weighted_mean(rates.fp32[where], rates.busy_s[where]) * e.roofs.fma
-    expected, stopped = gain.expect(
-        e,
-        share,
-        recovered=RECOVER_PRECISION,
-        speedup=gain.precision_speedup(e),
-        traffic={"fma": 0.0},
-        assumption="40 to 90 % of that time is matrix products that the tensor cores can take over",
-    )
+    certain = gain.matrix_part(e, where, share)
+
+    def with_gain(offer: Offer) -> Remedy:
+        if offer.dtype is None:
+            return offer.remedy
+        own, _ = gain.precision(e, share, pipe=pipe, certain=certain, dtype=offer.dtype)
+        return replace(offer.remedy, gain=own)
+
+    offers = offers_for("fp32_path", e)
+    first = next((o.dtype for o in offers if o.dtype is not None), "fp16")
+    expected, stopped = gain.precision(e, share, pipe=pipe, certain=certain, dtype=first)
     return Finding(
         rule="fp32_path",
         title=f"The tensor cores rest while FP32 arithmetic takes {percent(share)} of the time.",
@@ -61,7 +66,7 @@ def fp32_path(e: Evidence) -> Finding | None:
             f"memory is not the reason: DRAM at {percent(e.dram_share)} of its practical roof",
         ),
         gain=expected,
-        remedies=remedies_for("fp32_path", e),
+        remedies=tuple(with_gain(offer) for offer in offers),
         next_limit=stopped or gain.next_limit(e, without=("fma",), instead=gain.LIMIT_NAMES["tensor"]),
     )
 
@@ -97,12 +102,16 @@ def tensor_starved(e: Evidence) -> Finding | None:
     if not TENSOR_UNUSED.value <= tensor < TENSOR_STARVED.value:
         return None
     inside = e.split.while_in("latency", rates.tensor)
+    throughout = share >= BOUND.value
     expected, stopped = gain.expect(
         e,
         share,
-        recovered=RECOVER_LATENCY,
+        # All over the program it is the layout or the type, and one change may cure it; in a part of it,
+        # it is the mix of kernels that every network has.
+        recovered=RECOVER_STARVED if throughout else RECOVER_LATENCY,
         traffic={"tensor": 0.0},
-        assumption="10 to 50 % of that time can be saved by kernels that feed the tensor cores better",
+        assumption=f"{'15 to 80' if throughout else '10 to 50'} % of that time can be saved by kernels that "
+        "feed the tensor cores better",
     )
     return Finding(
         rule="tensor_starved",
@@ -111,10 +120,11 @@ def tensor_starved(e: Evidence) -> Finding | None:
         share=share,
         confidence=e.confidence(share, over=LATENCY_WATCH, classes=("latency",), certainty=0.8),
         because=(
-            f"while busy the tensor cores work at {percent(tensor)} of what they can, in that time at "
-            f"{percent(inside)}, and DRAM at {percent(e.split.while_in('latency', rates.memory))}",
-            f"the SMs are occupied {percent(e.while_busy('sm_active'))} of the busy time: "
-            "unsuitable layout or shapes, conversions, small products",
+            f"meanwhile the tensor cores reach {percent(inside)} and DRAM "
+            f"{percent(e.split.while_in('latency', rates.memory))} of what they can, though "
+            f"{percent(e.split.while_in('latency', rates.sm))} of the SMs hold work",
+            "that is what an unsuitable layout, unsuitable shapes, conversions between kernels, or small "
+            "products look like",
         ),
         gain=expected,
         remedies=remedies_for("tensor_starved", e),

@@ -6,7 +6,7 @@ import math
 
 from perfzero.diagnose import gain
 from perfzero.diagnose.evidence import Evidence
-from perfzero.diagnose.remedies import remedies_for
+from perfzero.diagnose.remedies import cores_left, remedies_for
 from perfzero.diagnose.rules._severity import of_share
 from perfzero.diagnose.thresholds import (
     DISK_READS,
@@ -20,7 +20,6 @@ from perfzero.diagnose.thresholds import (
     MAIN_SLEPT,
     RECOVER_HOST,
     RECOVER_INPUT,
-    RECOVER_LAUNCH,
     RECOVER_SYNC,
     RUNQUEUE,
     SOME_LAUNCHES,
@@ -29,7 +28,7 @@ from perfzero.diagnose.thresholds import (
     WORKER_BUSY,
 )
 from perfzero.diagnose.verdict import Finding
-from perfzero.text import duration, percent, quantity
+from perfzero.text import count, duration, percent, quantity
 
 
 def launch_bound(e: Evidence) -> Finding | None:
@@ -42,9 +41,7 @@ def launch_bound(e: Evidence) -> Finding | None:
         return None
     if not (kernel < TINY_KERNEL.value or launches >= FAST_LAUNCHES.value):
         return None
-    expected, stopped = gain.expect(
-        e, idle, recovered=RECOVER_LAUNCH, assumption="launch gaps shrink by half to 95 %"
-    )
+    expected, stopped = gain.graph(e, idle)
     host = (
         "; its host activity is unknown" if math.isnan(main) else f", main thread {percent(main)} of a core"
     )
@@ -57,7 +54,7 @@ def launch_bound(e: Evidence) -> Finding | None:
             idle, over=IDLE_WATCH, classes=("idle",), certainty=0.7 if math.isnan(main) else 0.95
         ),
         because=(
-            f"{quantity(launches, 'count/s')} kernels of {duration(kernel)} on average{host}",
+            f"{count(launches)} kernels/s of {duration(kernel)} each{host}",
             f"{percent(e.split.fine_idle)} of the idle time lies between kernels less than a "
             "millisecond apart",
         ),
@@ -109,9 +106,12 @@ def input_starved(e: Evidence) -> Finding | None:
     if not main <= 1.0 - MAIN_SLEPT.value * idle:
         return None
     workers, worker_cpu = e.level("host_workers"), e.level("host_worker_cpu")
+    also: dict[str, float] = {}
     io, disk = e.level("host_io_wait"), e.level("host_disk_read_bytes")
     if workers >= 1 and worker_cpu >= WORKER_BUSY.value:
         certainty = 0.95
+        # More loaders help until all cores are taken; where they are, that is not the remedy.
+        also = {"cores": e.level("host_cpu_busy")} if cores_left(e) else {}
         cause = f"meanwhile {round(workers)} loader processes are at {percent(worker_cpu)} of a core each"
     elif io >= IO_WAIT.value:
         certainty, cause = 0.8, f"the program is blocked on a disk {percent(io)} of the time"
@@ -120,7 +120,7 @@ def input_starved(e: Evidence) -> Finding | None:
     else:
         return None
     expected, stopped = gain.expect(
-        e, idle, recovered=RECOVER_INPUT, assumption="the input keeps up, or nearly"
+        e, idle, recovered=RECOVER_INPUT, also=also, assumption="the input keeps up, or nearly"
     )
     return Finding(
         rule="input_starved",

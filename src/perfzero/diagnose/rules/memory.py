@@ -14,6 +14,9 @@ from perfzero.diagnose.thresholds import (
     MEMORY_INFO,
     MEMORY_WATCH,
     RECOVER_MEMORY,
+    RECOVER_STREAM,
+    SUBSTANTIAL,
+    WELL_BOUND,
     WRITE_HEAVY,
 )
 from perfzero.diagnose.verdict import Finding
@@ -46,12 +49,15 @@ def memory_bound(e: Evidence) -> Finding | None:
             if read > 0
             else "nothing but writes: fills"
         )
+    streaming = share >= WELL_BOUND.value and _only_streams(e)
     expected, stopped = gain.expect(
         e,
         share,
-        recovered=RECOVER_MEMORY,
+        recovered=RECOVER_STREAM if streaming else RECOVER_MEMORY,
         traffic={"memory": 0.0},
-        assumption="15 to 50 % of the traffic can be fused away or halved in width",
+        assumption="15 to 80 % of the traffic can be fused away: the kernels hardly compute"
+        if streaming
+        else "15 to 50 % of the traffic can be fused away or halved in width",
     )
     return Finding(
         rule="memory_bound",
@@ -64,6 +70,11 @@ def memory_bound(e: Evidence) -> Finding | None:
         remedies=remedies_for("memory_bound", e),
         next_limit=stopped or gain.next_limit(e, without=("memory",)),
     )
+
+
+def _only_streams(e: Evidence) -> bool:
+    """Whether the kernels move bytes and hardly compute: a chain of them may fuse into one."""
+    return all(e.while_busy(pipe) < SUBSTANTIAL.value for pipe in ("tensor_active", "fma_active"))
 
 
 def _severity(e: Evidence, share: float) -> Literal["info", "watch", "bad"]:

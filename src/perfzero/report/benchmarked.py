@@ -1,0 +1,50 @@
+"""
+What watching costs by benchmark: the one place where these figures stand.
+
+`benchmarks/overhead` alternates watched and unwatched blocks of one program in one run and
+estimates the effect on its speed. A report falls back on these figures where its own run was too
+short or too uneven to measure the cost. An entry is None until it has been benchmarked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+PolicyKind = Literal["default", "default at the power cap", "continuous"]
+"""How a run was watched: windows, windows on a board at its power limit, PM sampling all the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """
+    The cost of one policy: `slowdown` and `upper`, the upper end of its 95 % interval, as ratios
+    (0.001 = 0.1 %), with `hardware` and `date` (ISO 8601) of the benchmark.
+    """
+
+    slowdown: float
+    upper: float
+    hardware: str
+    date: str
+
+
+BENCHMARKS: Mapping[PolicyKind, Benchmark | None] = {
+    "default": None,
+    "default at the power cap": None,
+    "continuous": None,
+}
+
+
+def policy_kind(*, pm_duty: float, capped: bool) -> PolicyKind:
+    """
+    Which entry a run is held against: by the share of time PM sampling ran, and whether the board was
+    at its power limit.
+    """
+    if pm_duty >= ALL_THE_TIME:
+        return "continuous"
+    return "default at the power cap" if capped else "default"
+
+
+ALL_THE_TIME = 0.8
+"""PM sampling on for so much of a run is no window; start-up and the last moments are never sampled."""
