@@ -1,0 +1,325 @@
+"""`perfzero record` from the command line: what may be asked, where it is written, how it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pynvml
+import pytest
+
+from perfzero.cli import record as command
+from perfzero.record.session import Target
+from perfzero.store.reader import open_recording
+
+Perfzero = Callable[..., int]
+Python = Callable[[str], tuple[str, str, str]]
+
+# Plain NVML: nothing has to start or to be waited for.
+NVML = ("--source", "nvml", "-o", "r")
+MARK = "open('started', 'w').close()"
+
+
+# --- what may be asked -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["run", "record"])
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ("", "Nothing to watch"),
+        ("--pid 1 -- true", "not both"),
+        ("--gpu , -- true", "--gpu takes indices or UUIDs"),
+        ("--gpu 0 --continuous --window 1s", "--continuous samples all the time"),
+        ("--gpu 0 --continuous --every 1s", "--continuous samples all the time"),
+        ("--gpu 0 --continuous --zoom 10us", "has no --zoom"),
+        ("--gpu 0 --window 2s --every 1s", "longer than --every"),
+        ("--gpu 0 --window 20s", "longer than --every"),
+        ("--gpu 0 --window 1fortnight", "--window takes a duration"),
+        ("--gpu 0 --every -5s", "--every takes a duration"),
+        ("--gpu 0 --profiling-duration soon", "--profiling-duration takes a duration"),
+        ("--gpu 0 --profiling-duration 0", "--profiling-duration takes a duration"),
+        ("--gpu 0 --profiling-duration nan", "--profiling-duration takes a duration"),
+        ("--gpu 0 --profiling-duration 1e99", "--profiling-duration takes a duration"),
+        ("--gpu 0 --sample-period 1ns", "--sample-period takes a duration"),
+        ("--gpu 0 --sample-period 5", "--sample-period takes a duration"),
+        ("--gpu 0 --zoom fast", "--zoom takes a duration"),
+        ("--gpu 0 --profiling-interval 0", "--profiling-interval takes a number of steps"),
+        ("--gpu 0 --profiling-interval often", "--profiling-interval"),
+        ("--gpu 0 --source magic", "--source"),
+        ("--pid self", "--pid"),
+        ("--no-such-option -- true", "--no-such-option"),
+    ],
+)
+def test_a_contradiction_is_refused_before_anything_is_done(
+    verb: str, asked: str, reason: str, perfzero: Perfzero, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert perfzero(verb, *asked.split()) == 2
+
+    told = capfd.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("perfzero: ")
+    assert reason in told.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "--window 500ms --every 1s --sample-period 100us --zoom off",
+        "--continuous --zoom off --sample-period 2ms",
+        "--profiling-interval 100 --profiling-duration 5min",
+    ],
+)
+def test_what_makes_sense_is_recorded_and_kept_as_it_was_asked(
+    asked: str, perfzero: Perfzero, library: Any, tmp_path: Path
+) -> None:
+    assert perfzero("record", *NVML, *asked.split(), "--", "true") == 0
+
+    settings = open_recording(tmp_path / "r").manifest.settings
+    assert settings["continuous"] is ("--continuous" in asked)
+    assert settings["window_s"] == (0.5 if "--window" in asked else None)
+    assert settings["every_steps"] == (100 if "--profiling-interval" in asked else None)
+    assert settings["duration_s"] == (300 if "--profiling-duration" in asked else None)
+    assert (settings["zoom_period_ns"] is None) == ("--zoom off" in asked)
+
+
+@pytest.mark.parametrize("how", [["--gpu", "7"], ["--gpu", "0,GPU-ffff"]])
+def test_a_gpu_that_is_not_there_is_refused_with_those_that_are(
+    how: list[str],
+    perfzero: Perfzero,
+    python: Python,
+    library: Any,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert perfzero("record", *NVML, *how, "--", *python(MARK)) == 2
+    assert "0 (GPU-aaaa)" in capfd.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_that_is_not_there_is_refused(
+    perfzero: Perfzero, library: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert perfzero("record", *NVML, "--pid", 2**22 - 1) == 2
+    assert "There is no process" in capfd.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- the program -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("separator", [["--"], []])
+def test_what_follows_the_program_reaches_it_untouched(
+    separator: list[str],
+    perfzero: Perfzero,
+    python: Python,
+    library: Any,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    theirs = ["-h", "--gpu", "7", "--", "--quiet", "", "two words", "*", "é", "--"]
+    program = python("import json, sys; print(json.dumps(sys.argv[1:]))")
+
+    assert perfzero("record", *NVML, "--quiet", *separator, *program, *theirs) == 0
+    told = capfd.readouterr()
+    assert json.loads(told.out) == theirs
+    assert told.err == ""
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 77, 255])
+def test_the_exit_code_is_the_programs_own(
+    code: int, perfzero: Perfzero, python: Python, library: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert perfzero("record", *NVML, "--", *python(f"raise SystemExit({code})")) == code
+    told = capfd.readouterr()
+    assert told.out == ""
+    assert told.err == "perfzero: recorded in r\n          perfzero analyze r\n"
+
+
+def test_a_program_that_does_not_exist_gives_the_shells_127(
+    perfzero: Perfzero, library: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert perfzero("record", *NVML, "--", "no-such-program") == 127
+    assert capfd.readouterr().err == "perfzero: no-such-program: command not found\n"
+
+
+@pytest.mark.parametrize("kind", ["no permission", "a folder", "no program"])
+def test_what_cannot_be_executed_gives_the_shells_126(
+    kind: str, perfzero: Perfzero, library: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "train"
+    if kind == "a folder":
+        path.mkdir()
+    else:
+        path.write_bytes(b"\0" * 64)
+        path.chmod(0o755 if kind == "no program" else 0o644)
+
+    assert perfzero("record", *NVML, "--", path) == 126
+    assert capfd.readouterr().err.startswith(f"perfzero: {path}: ")
+
+
+def test_when_the_time_is_over_sampling_ends_and_the_program_does_not(
+    perfzero: Perfzero, python: Python, library: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    program = python("import time; time.sleep(1.5); print('done'); raise SystemExit(3)")
+
+    assert perfzero("record", *NVML, "--profiling-duration", "0.3", "--", *program) == 3
+    assert capfd.readouterr().out == "done\n"
+    manifest = open_recording(tmp_path / "r").manifest
+    assert manifest.state == "complete"
+    assert manifest.process.exit_code is None  # it ran on when the recording was closed
+    assert manifest.ended_ns is not None
+    assert 0.3e9 <= manifest.ended_ns - manifest.created_ns < 1.4e9
+
+
+def test_a_process_that_runs_already_is_watched_to_its_end_and_no_exit_code_of_ours(
+    perfzero: Perfzero, library: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1); raise SystemExit(6)"])
+
+    assert perfzero("record", *NVML, "--pid", other.pid) == 0
+    assert other.wait() == 6
+    assert open_recording(tmp_path / "r").manifest.process.pid == other.pid
+
+
+# --- when nothing can be measured ------------------------------------------------------------
+
+
+def no_library(monkeypatch: pytest.MonkeyPatch, library: Any) -> None:
+    """libnvidia-ml is not installed."""
+
+    def absent(*_: object) -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+
+    monkeypatch.setattr(pynvml, "nvmlInit", absent)
+
+
+def no_driver(monkeypatch: pytest.MonkeyPatch, library: Any) -> None:
+    """It is, but no driver is loaded."""
+    library.fail["nvmlInitWithFlags"] = pynvml.NVML_ERROR_DRIVER_NOT_LOADED
+
+
+def no_gpu(monkeypatch: pytest.MonkeyPatch, library: Any) -> None:
+    """The driver shows no GPU."""
+    library.boards = []
+
+
+@pytest.mark.parametrize("verb", ["run", "record"])
+@pytest.mark.parametrize("missing", [no_library, no_driver, no_gpu])
+@pytest.mark.parametrize(("how", "code"), [("CMD", 125), ("--gpu 0", 3), ("--pid 1", 3)])
+def test_without_a_gpu_nothing_is_started_and_the_exit_code_says_whose_fault_it_is(
+    verb: str,
+    how: str,
+    code: int,
+    missing: Callable[..., None],
+    perfzero: Perfzero,
+    python: Python,
+    library: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    missing(monkeypatch, library)
+    target = ["--", *python(MARK)] if how == "CMD" else how.split()
+
+    assert perfzero(verb, *target) == code
+    told = capfd.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("perfzero: ")
+    assert "\n" in told.err.strip()  # what happened, and on a line of its own what to do
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_counters_that_another_tool_holds_end_a_recording_that_needs_them(
+    sampler: Callable[[str], None], perfzero: Perfzero, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sampler("device.busy = True")
+
+    assert perfzero("record", "--source", "pm", "--gpu", "0") == 5
+    told = capfd.readouterr()
+    assert told.out == ""
+    assert "perfzero: Another tool holds the hardware counters" in told.err
+    assert "perfzero record --source gpm" in told.err  # the way out
+
+
+def test_they_do_not_end_the_program_that_runs_meanwhile(
+    sampler: Callable[[str], None], perfzero: Perfzero, python: Python, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sampler("device.busy = True")
+    program = python("import time; time.sleep(2); print('done'); raise SystemExit(4)")
+
+    assert perfzero("record", "--source", "pm", "--", *program) == 4
+    told = capfd.readouterr()
+    assert told.out == "done\n"
+    assert "perfzero: Another tool holds the hardware counters" in told.err
+
+
+# --- where it is written ---------------------------------------------------------------------
+
+
+def test_a_folder_that_holds_something_is_left_alone_unless_forced(
+    perfzero: Perfzero, python: Python, library: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert perfzero("record", *NVML, "--", "true") == 0
+    (tmp_path / "r" / "notes.txt").write_text("mine")
+    first = (tmp_path / "r" / "manifest.json").read_bytes()
+
+    assert perfzero("record", *NVML, "--", *python(MARK)) == 2
+    assert "is not empty" in capfd.readouterr().err
+    assert (tmp_path / "r" / "manifest.json").read_bytes() == first
+    assert not (tmp_path / "started").exists()
+
+    assert perfzero("record", *NVML, "--force", "--", *python(MARK)) == 0
+    assert (tmp_path / "r" / "manifest.json").read_bytes() != first
+    assert (tmp_path / "r" / "notes.txt").read_text() == "mine"
+
+
+def test_runs_of_the_same_second_get_folders_of_their_own_named_after_the_script(
+    perfzero: Perfzero, library: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stopped(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            assert tz is timezone.utc
+            return datetime(2026, 11, 29, 14, 2, 11, tzinfo=tz)
+
+    monkeypatch.setattr(command, "datetime", Stopped)
+    (tmp_path / "train.py").write_text("")
+
+    for _ in range(3):
+        assert perfzero("record", "--source", "nvml", "--", sys.executable, "train.py", "--lr", "0.1") == 0
+
+    base = "train-2026-11-29T14-02-11"
+    made = sorted(path.name for path in (tmp_path / "perfzero-runs").iterdir())
+    assert made == [base, f"{base}-2", f"{base}-3"]
+    assert all((tmp_path / "perfzero-runs" / name / "manifest.json").exists() for name in made)
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        (Target(command=("python", "train.py")), "train"),
+        (Target(command=("python", "-u", "src/models/train.py", "--data", "x.py")), "train"),
+        (Target(command=("torchrun", "--nproc_per_node", "4", "train.py")), "train"),
+        (Target(command=("/usr/bin/nbody", "-n", "4")), "nbody"),
+        (Target(command=("python3.11", "-c", "print(1)")), "python3"),
+        (Target(command=("--odd",)), "program"),
+        (Target(pid=4711), "pid4711"),
+        (Target(gpus=("0", "1")), "gpu0-1"),
+    ],
+)
+def test_a_folder_is_named_after_what_is_watched(target: Target, name: str) -> None:
+    assert command.program_name(target) == name
+
+
+@pytest.mark.parametrize("odd", ["../../x", "a b;c", "日本語", "x" * 300, "\n", "/"])
+def test_a_name_is_always_one_short_part_of_a_path(odd: str) -> None:
+    for words in ((odd,), ("python", f"{odd}.py")):
+        name = command.program_name(Target(command=words))
+        assert re.fullmatch(r"[A-Za-z0-9_.-]{1,40}", name), name
