@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -140,6 +141,24 @@ def test_the_exit_code_is_the_programs_own(
     told = capfd.readouterr()
     assert told.out == ""
     assert told.err == "perfzero: recorded in r\n          perfzero analyze r\n"
+
+
+def test_the_program_has_the_environment_it_would_have_without_us(
+    perfzero: Perfzero,
+    python: Python,
+    library: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    program = python("import json, os; print(json.dumps(dict(os.environ)))")
+
+    assert perfzero("record", *NVML, "--", *program) == 0
+    theirs, ours = json.loads(capfd.readouterr().out), dict(os.environ)
+    for environment in (theirs, ours):
+        environment.pop("LC_CTYPE", None)  # Python sets it by itself where the locale is "C"
+    assert theirs == ours
 
 
 def test_a_program_that_does_not_exist_gives_the_shells_127(

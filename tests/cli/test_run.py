@@ -141,6 +141,18 @@ def test_a_run_too_short_for_a_verdict_says_so_and_is_no_failure(
     assert headline(folder(tmp_path)) in capfd.readouterr().err
 
 
+@pytest.mark.xfail(strict=True, reason="cli.doctor imports record.doctor, and that NumPy, when it registers")
+def test_numpy_is_not_loaded_before_its_threads_can_be_refused() -> None:
+    """Its BLAS starts a thread per core when it is imported; they cost CPU and take up our signals."""
+    code = (
+        "import sys; from perfzero.cli import main; main.build_app(main.COMMANDS); "
+        "print('numpy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "False\n"
+
+
 # --- how it ends, in a process of its own ----------------------------------------------------
 
 DRIVER = f"""
