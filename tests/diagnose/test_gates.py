@@ -222,3 +222,35 @@ def test_windows_outside_of_the_steady_stretch_leave_the_verdict_to_gpm(program)
     assert diagnosis.tier == "gpm"
     assert diagnosis.verdict is not None
     assert any("GPM stands in" in doubt for doubt in diagnosis.doubts)
+
+
+def from_gpm_alone(observation: Observation, **levels: float) -> Observation:
+    """The observation in which PM sampling had no place for *levels*, and GPM saw these."""
+    rows = len(observation.gpm)
+    gpm = observation.gpm.with_columns({n: np.full(rows, v) for n, v in levels.items()})
+    kept = {n: c for n, c in observation.pm.columns.items() if n not in levels}
+    pm = Samples(observation.pm.start_ns, observation.pm.end_ns, kept)
+    return dataclasses.replace(observation, pm=pm, gpm=gpm, zoom=Samples.empty())
+
+
+def test_a_borrowed_counter_is_doubted_where_a_rule_leans_on_it(program):
+    diagnosis = judge(from_gpm_alone(program("double_precision"), fp64_active=0.85))
+
+    assert diagnosis.verdict is not None
+    assert diagnosis.verdict.rule == "fp64_path"
+    assert [d for d in diagnosis.doubts if "fp64_active from GPM" in d]
+
+
+def test_a_borrowed_counter_that_nothing_hangs_on_is_no_doubt(program):
+    diagnosis = judge(from_gpm_alone(program("bf16_gemm_capped"), fp64_active=0.001))
+
+    assert diagnosis.facts["fp64_active"].value == pytest.approx(0.001, rel=0.05)
+    assert not [d for d in diagnosis.doubts if "fp64_active" in d]
+
+
+@pytest.mark.parametrize(("busy_s", "doubted"), [(0.09, True), (0.02, False)])
+def test_bursts_that_saw_too_little_are_a_doubt_where_the_busy_time_matters(busy_s, doubted):
+    seen = observe([Phase(busy_s, {"gr_active": 1.0, "sm_active": 0.9}), Phase(0.1 - busy_s)])
+    few = dataclasses.replace(seen, zoom=seen.zoom.where(np.arange(len(seen.zoom)) < 20))
+
+    assert bool([d for d in judge(few).doubts if "Single kernels" in d]) == doubted

@@ -7,13 +7,16 @@ import errno
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import pytest
 
+from perfzero.diagnose.gates import GPM_ONLY, NVML_ONLY
+from perfzero.diagnose.verdict import Diagnosis
 from perfzero.errors import BrokenRecording, NoRecording, UsageError
-from perfzero.report.analysis import FILES, analyze
+from perfzero.report.analysis import FILES, analyze, explained
 from perfzero.report.schema import schema
 from perfzero.store.writer import RecordingWriter
 from perfzero.values import Cost, Observation, Process
@@ -152,3 +155,14 @@ def test_a_strange_report_in_the_output_folder_is_not_taken_for_ours(
     (out / "report.json").write_bytes(junk)
     with pytest.raises(UsageError, match="already holds report"):
         analyze(record(tmp_path / "run"), output_dir=out)
+
+
+@pytest.mark.parametrize("doubt", [GPM_ONLY, NVML_ONLY])
+def test_a_lesser_tier_is_doubted_in_one_sentence_with_its_reason(starved: Diagnosis, doubt: str) -> None:
+    told = explained(replace(starved, doubts=("Another.", doubt)), "the driver keeps the counters for root")
+    assert told.doubts == ("Another.", f"{doubt[:-1]}. Why: the driver keeps the counters for root.")
+
+
+def test_a_tier_that_needs_no_reason_gets_none(starved: Diagnosis) -> None:
+    assert explained(starved, "16 hardware counters sampled in one pass").doubts == starved.doubts
+    assert explained(replace(starved, doubts=(GPM_ONLY,)), "").doubts == (GPM_ONLY,)

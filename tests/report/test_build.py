@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 
 import pytest
 
-from perfzero.diagnose.verdict import Diagnosis, Gain
+from perfzero.diagnose.verdict import Diagnosis, Fact, Gain
+from perfzero.report.benchmarked import BENCHMARKS, policy_kind
 from perfzero.report.build import build
 from perfzero.report.model import Report
 from perfzero.values import Cost
@@ -78,3 +80,33 @@ def test_an_unknown_command_gives_no_line_to_type() -> None:
 
 def test_a_doubt_is_told_once(make_report: Make, starved: Diagnosis) -> None:
     assert make_report(starved, doubts=("cut short", "cut short")).doubts == ("cut short",)
+
+
+@pytest.mark.parametrize(
+    ("pm_duty", "capped", "kind"),
+    [
+        (0.02, False, "default"),
+        (0.02, True, "default at the power cap"),
+        (0.97, False, "continuous"),
+        (0.97, True, "continuous"),
+    ],
+)
+def test_a_run_is_held_against_the_benchmark_of_its_policy(pm_duty: float, capped: bool, kind: str) -> None:
+    assert policy_kind(pm_duty=pm_duty, capped=capped) == kind
+
+
+def test_a_board_at_its_power_limit_is_told_from_the_counters(
+    make_report: Callable[..., Report], starved: Diagnosis
+) -> None:
+    at_limit = {**starved.facts, "capped_power": Fact("capped_power", 0.9, "ratio", "info")}
+    free, held = (make_report(replace(starved, facts=f)).watching for f in (starved.facts, at_limit))
+    assert free is not None
+    assert held is not None
+    assert (free.policy, held.policy) == ("default", "default at the power cap")
+
+
+def test_every_benchmark_is_a_cost_with_its_upper_end_above_it() -> None:
+    for benchmark in filter(None, BENCHMARKS.values()):
+        assert benchmark.slowdown <= benchmark.upper < 0.05
+        assert benchmark.hardware
+        assert date.fromisoformat(benchmark.date)

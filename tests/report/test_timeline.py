@@ -147,6 +147,32 @@ def test_the_close_up_shows_the_end_of_the_last_window_sample_by_sample(
     assert len(made.panels[3].close[0].mean) == 300
 
 
+def test_the_close_up_shows_the_program_and_not_what_came_after_it(
+    seen: Observation, starved: Diagnosis
+) -> None:
+    """The last window begins as the steady stretch ends."""
+    over = replace(starved.steady, end_ns=seen.start_ns + 60 * 1_000_000_000)
+    made = timeline(seen, steady=over)
+    assert made.close_up is not None
+    assert (made.close_up.start_s, made.close_up.end_s) == (20.7, 21.0)
+
+
+def test_where_nothing_was_steady_the_last_samples_are_shown(seen: Observation, silent: Diagnosis) -> None:
+    made = timeline(seen, steady=silent.steady)
+    assert made.close_up is not None
+    assert made.close_up.end_s == 61.0
+
+
+def test_a_burst_is_marked_where_its_samples_are(seen: Observation, starved: Diagnosis) -> None:
+    """A window of 0.6 s around a burst of 5 ms."""
+    start = seen.start_ns + 30 * 1_000_000_000
+    burst = samples([start + 100_000_000 + i * 10_000 for i in range(500)], 10_000, gr_active=[1.0] * 500)
+    window = Window(0, "zoom", start, start + 600_000_000, 10_000, 500, 0)
+    zoomed = replace(seen, zoom=burst, windows=(window,))
+    (span,) = [s for s in timeline(zoomed, steady=starved.steady).spans if s.kind == "zoom"]
+    assert (span.start_s, span.end_s) == (30.1, 30.105)
+
+
 def test_without_pm_samples_there_is_no_close_up(seen: Observation, starved: Diagnosis) -> None:
     made = timeline(replace(seen, pm=Samples.empty()), steady=starved.steady)
     assert made.close_up is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfzero.series.steady import find_steady
+from perfzero.series.steady import bin_means, find_steady
 from perfzero.sources.synthetic import SECOND_NS, START_NS, Phase, observe, signal
 from perfzero.values import Samples
 
@@ -110,3 +110,40 @@ def test_copies_alone_are_work():
     found = stretch_of(observe([Phase(1.0, {"pcie_rx_bytes": 5e10})], seconds=20))
 
     assert found.how == "stable"
+
+
+def test_a_sample_that_spans_seconds_counts_in_each_by_its_part():
+    """Two seconds and a half with 10 GB over PCIe: 4 GB in each whole second, 2 GB in the half."""
+    start = np.array([START_NS], np.int64)
+    moved = Samples(
+        start, start + 5 * SECOND_NS // 2, {"gr_active": np.array([0.5]), "pcie_rx_bytes": np.array([1e10])}
+    )
+
+    at, means = bin_means(moved, ("gr_active", "pcie_rx_bytes"))
+
+    assert ((at - START_NS) / SECOND_NS).tolist() == [0.0, 1.0, 2.0]
+    assert means[:, 0].tolist() == [0.5, 0.5, 0.5]
+    assert means[:, 1] == pytest.approx([4e9, 4e9, 4e9])
+
+
+def launching(before: float, after: float) -> Samples:
+    """20 s of a busy program that moves *before*, and from the middle on *after*, bytes/s over PCIe."""
+    table = signal([BUSY], start_ns=START_NS, end_ns=START_NS + 20 * SECOND_NS, period_ns=10**8)
+    late = np.arange(len(table)) >= len(table) // 2
+    return table.with_columns({"pcie_rx_bytes": np.where(late, after, before) * table.duration_s})
+
+
+def found_in(table: Samples):
+    return find_steady(table, Samples.empty(), start_ns=START_NS, end_ns=START_NS + 20 * SECOND_NS)
+
+
+def test_a_trickle_that_doubles_is_no_change_of_the_program():
+    """What launching kernels sends over PCIe: 10 MB/s, then 5."""
+    found = found_in(launching(10e6, 5e6))
+
+    assert (found.how, found.dropped_s) == ("stable", 0.0)
+    assert found.changed < 0.05
+
+
+def test_a_stream_that_halves_is_one():
+    assert found_in(launching(20e9, 10e9)).dropped_s == pytest.approx(10.0, abs=1.0)

@@ -1,0 +1,155 @@
+"""
+What was predicted before a fix holds what the fix achieved, on recordings of both from an H200.
+
+Speed before and after comes from the recordings themselves where the counters show it (step times,
+launches per second of a program that launches the same kernels in every step), and else from the
+programs' own reports, kept here.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import pytest
+
+from perfzero.diagnose.judge import judge
+from perfzero.diagnose.verdict import Diagnosis, Gain
+from perfzero.store.reader import open_recording
+
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+
+FP32_TFLOPS = 50.9
+"""zoo/fp32_gemm.py: 2 x 4096^3 in 2.70 ms."""
+
+TF32_TFLOPS = (225.0, 355.0)
+"""The same product with TF32, by size and power left: 4.5 to 7 times as fast."""
+
+BF16_TFLOPS = 659.0
+"""zoo/bf16_gemm.py: 2 x 8192^3 in 1.668 ms, at the power limit."""
+
+FUSED_BYTES = 3 / 12
+"""zoo/elementwise_chain.py: twelve tensors are moved per step; fused, two are read and one is written."""
+
+
+@functools.cache
+def judged(name: str) -> Diagnosis:
+    folder = RECORDINGS / name
+    if not (folder / "manifest.json").is_file():
+        pytest.skip(f"the recording {name} is not kept")
+    recording = open_recording(folder)
+    return judge(recording.observation(recording.gpus[0].index))
+
+
+def predicted(name: str, *, remedy: int = 0) -> Gain:
+    """The gain of a remedy of the verdict: its own, or the verdict's."""
+    verdict = judged(name).verdict
+    assert verdict is not None
+    gain = verdict.remedies[remedy].gain or verdict.gain
+    assert gain is not None
+    return gain
+
+
+def achieved_by_steps(before: str, after: str) -> float:
+    slow, fast = judged(before).step_s, judged(after).step_s
+    assert slow is not None
+    assert fast is not None
+    return slow / fast
+
+
+def achieved_by_launches(before: str, after: str) -> float:
+    slow, fast = (judged(name).facts["launches_per_s"].value for name in (before, after))
+    return fast / slow
+
+
+def test_channels_last_gained_what_was_predicted() -> None:
+    achieved = achieved_by_steps("resnet50_nchw", "resnet50_channels_last")
+    gain = predicted("resnet50_nchw")
+
+    assert achieved == pytest.approx(1.92, abs=0.03)  # 104.17 ms to 54.17 ms by the program's own clock
+    assert gain.low <= achieved <= gain.high
+
+
+def test_after_channels_last_the_limit_is_the_one_announced() -> None:
+    before, after = judged("resnet50_nchw").verdict, judged("resnet50_channels_last").verdict
+    assert before is not None
+    assert after is not None
+    assert (before.next_limit, after.rule) == ("memory bandwidth", "memory_bound")
+
+
+def test_a_graph_of_tiny_kernels_gained_what_was_predicted() -> None:
+    achieved = achieved_by_launches("tiny_kernels", "tiny_kernels_graph")
+    gain = predicted("tiny_kernels")
+
+    assert 7 < achieved < 12
+    assert gain.low <= achieved <= gain.high
+
+
+def test_after_the_graph_the_limit_is_the_one_announced() -> None:
+    before, after = judged("tiny_kernels").verdict, judged("tiny_kernels_graph").verdict
+    assert before is not None
+    assert after is not None
+    assert (before.next_limit, after.rule) == ("the number of SMs the kernels fill", "small_grid")
+
+
+@pytest.mark.parametrize("name", ["fp32_gemm", "gpm_only"])
+def test_tf32_gained_what_was_predicted(name: str) -> None:
+    gain = predicted(name)
+
+    assert gain.low <= TF32_TFLOPS[0] / FP32_TFLOPS
+    assert TF32_TFLOPS[1] / FP32_TFLOPS <= gain.high
+
+
+@pytest.mark.parametrize("name", ["fp32_gemm", "gpm_only"])
+def test_bf16_gained_what_was_predicted_of_it_and_more_than_tf32_can(name: str) -> None:
+    gain = predicted(name, remedy=1)
+
+    assert gain.low <= BF16_TFLOPS / FP32_TFLOPS <= gain.high
+    assert predicted(name).high < BF16_TFLOPS / FP32_TFLOPS
+
+
+def test_fusing_the_chain_gained_what_was_predicted() -> None:
+    gain = predicted("elementwise_chain")
+
+    assert gain.low <= 1 / FUSED_BYTES <= gain.high
+
+
+def test_no_loader_can_gain_more_than_the_time_the_gpu_is_busy_leaves() -> None:
+    """And none more than the cores that are left."""
+    diagnosis = judged("input_starved_resnet50")
+    gain = predicted("input_starved_resnet50")
+
+    assert gain.high <= 1 / (1 - diagnosis.shares["idle"])
+    assert gain.high <= 1 / diagnosis.facts["host_cpu_busy"].value * 1.001
+    assert gain.low > 1.5
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["fp32_gemm", "tiny_kernels", "elementwise_chain", "resnet50_nchw", "resnet50_channels_last"],
+)
+def test_a_prediction_is_narrow_enough_to_be_of_use(name: str) -> None:
+    """A wide interval always holds the truth."""
+    gain = predicted(name)
+
+    assert gain.low > 1
+    assert gain.high / gain.low < 5
+
+
+@pytest.mark.parametrize(
+    ("name", "step_s"), [("resnet50_nchw", 0.10417), ("resnet50_channels_last", 0.05417)]
+)
+def test_the_step_time_is_that_of_the_programs_own_clock(name: str, step_s: float) -> None:
+    assert judged(name).step_s == pytest.approx(step_s, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bf16_gemm_capped", "fp32_gemm", "tiny_kernels", "tiny_kernels_graph", "elementwise_chain",
+        "input_starved_resnet50",
+    ],
+)  # fmt: skip
+def test_steps_shorter_than_samples_or_without_a_rhythm_get_no_step_time(name: str) -> None:
+    """1.7, 2.7, 0.8, 0.1 and 3.0 ms at 1 ms samples; and a loader that delivers when it can."""
+    assert judged(name).step_s is None
