@@ -91,7 +91,8 @@ def recording_command(name: str) -> Callable[..., None]:
             str | None, typer.Option("--every", metavar="T", help="From one window to the next, e.g. 10s.")
         ] = None,
         sample_period: Annotated[
-            str | None, typer.Option("--sample-period", metavar="T", help="Between two samples [1ms].")
+            str | None,
+            typer.Option("--sample-period", metavar="T", help="Between two samples [2ms; continuous: 1ms]."),
         ] = None,
         continuous: Annotated[
             bool, typer.Option("--continuous", help="Sample all the time instead of in windows.")
@@ -224,7 +225,9 @@ def chosen_settings(
     every_s = seconds(every, option="--every", low=0.01, high=86400) if every else None
     if (window_s or DEFAULTS.window_s) > (every_s or DEFAULTS.every_s):
         raise UsageError("--window is longer than --every; to sample all the time use --continuous.")
-    period_s = seconds(sample_period, option="--sample-period", low=2e-6, high=1.0) if sample_period else 1e-3
+    period_s = 1e-3 if continuous else Settings().period_ns * 1e-9
+    if sample_period:
+        period_s = seconds(sample_period, option="--sample-period", low=2e-6, high=1.0)
     zoom_ns: int | None = 10_000
     if zoom == "off":
         zoom_ns = None

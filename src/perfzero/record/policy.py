@@ -1,15 +1,15 @@
 """
 When to sample: the policy, as a state machine without clock or device.
 
-What measuring says (docs/measurements.md): an open session costs a program at the power cap
-0.4 to 0.6 % for as long as it is open, and others nothing that can be seen; opening and
-closing costs any program about 10 ms; starting and stopping costs nothing. So the session stays
-open while the board is not power-capped, and is opened rarely where it is. A window costs us
-about 80 µs of CPU per sample, so windows become rarer as a run goes on and repeats itself.
+What measuring says (docs/measurements.md): an open session costs a program at the power cap 1 %
+for as long as it is open, one near it 0.13 %, and others nothing that can be seen; opening and
+closing costs any program about 4 ms, and us 0.3 s of CPU; starting and stopping costs nothing. So
+the session stays open while the board is far from its power cap, and is opened rarely where it is
+not. A sample costs us 0.13 ms of CPU, so windows become rarer as a run goes on and repeats itself.
 
     waiting ──GPU works──► warming ──settled──► dense, zoom, dense ──► steady
-              windows:      0.5 s / 3 s         10 s without a gap      0.5 s / 10 s, rarer later
-    where capped:           one, 1 s            one, 1 s, and a zoom    1 s / 60 s, session closed between
+              windows:      0.5 s / 4 s         10 s without a gap      0.5 s / 30 s, then 60 s
+    near the cap:           1 s / 10 s          one, 2 s, and a zoom    1 s / 60 s, session closed between
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Settings:
     `window_s`/`every_s` given make the pattern explicit; `continuous` beats it.
     """
 
-    period_ns: int = 1_000_000
+    period_ns: int = 2_000_000
     window_s: float | None = None
     every_s: float | None = None
     continuous: bool = False
@@ -42,16 +42,18 @@ class Settings:
 class Defaults:
     """The numbers of the automatic policy, each with its reason beside it."""
 
-    window_s: float = 0.5  # a few steps of most programs; 500 samples decode in 40 ms of CPU
-    every_s: float = 10.0  # 5 % of the time, under the promised 10 %
-    rarer_after: int = 3  # windows at one spacing before it doubles ...
-    rarest_s: float = 60.0  # ... up to this: what has not changed for a minute changes slowly
-    warming_every_s: float = 3.0  # denser while nothing is known yet
+    window_s: float = 0.5  # a few steps of most programs; 250 samples decode in 30 ms of CPU
+    every_s: float = 30.0  # what has not changed for ten seconds changes slowly
+    rarer_after: int = 2  # windows at one spacing before it doubles ...
+    rarest_s: float = 60.0  # ... up to this
+    warming_every_s: float = 4.0  # denser while nothing is known yet
     dense_s: float = 10.0  # so that a verdict comes soon after warm-up
     zoom_after_s: float = 3.0  # of dense sampling, so that short runs have their zoom too
     warmup_max_s: float = 30.0  # the fallback of spec S10
+    capped_first_s: float = 2.0  # the first steady window at the cap has to carry a verdict
     capped_window_s: float = 1.0
-    capped_every_s: float = 60.0  # 1 s in 60 at 0.5 % and 10 ms per session: about 0.025 %
+    capped_warming_every_s: float = 10.0
+    capped_every_s: float = 60.0  # 1 s in 60 at 1 % and 4 ms per session: about 0.025 %
     drain_s: float = 0.25  # buffers and images in proportion; their memory has to be got and cleared
     retry_busy_s: float = 15.0  # another tool may let go of the counters
 
@@ -66,7 +68,7 @@ class Situation:
     now_s: float
     working: bool  # the GPU has something to do, or had
     settled: bool  # warm-up is over
-    capped: bool  # the board is at its power cap
+    capped: bool  # the board is at its power cap, or near it
     session: Literal["none", "opening", "window", "zoom"]  # the open session, by what it is made for
     sampling: bool
 
@@ -156,14 +158,15 @@ class Policy:
             length = d.window_s if settings.window_s is None else settings.window_s
             pause = d.every_s if settings.every_s is None else settings.every_s
         elif s.capped:
-            length = d.capped_window_s
-            pause = d.capped_every_s if self._steady else d.every_s
+            first = self._steady and self._steady_sampled_s == 0
+            length = d.capped_first_s if first else d.capped_window_s
+            pause = d.capped_every_s if self._steady else d.capped_warming_every_s
         elif not self._steady:
             pause = d.warming_every_s
         elif dense_left > 0:
             kind = "dense"
             length = dense_left if self._zoomed else min(dense_left, d.zoom_after_s)
-            pause = length if dense_left > length else length + d.every_s
+            pause = length if dense_left > length else d.every_s
         else:
             self._regular += 1
             pause = min(d.every_s * 2 ** (self._regular // d.rarer_after), d.rarest_s)

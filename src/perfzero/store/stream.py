@@ -106,7 +106,11 @@ class _Encoder:
         with np.errstate(over="ignore"):  # beyond float32 is infinite, which the reader takes as missing
             values = [samples.column(n).astype(np.float32) for n in self._names]
         times = [np.ascontiguousarray(a, dtype=np.int64) for a in (samples.start_ns, samples.end_ns)]
-        arrays = [pa.array(a) for a in (*times, *values)]
+        # From buffers: pa.array would import pandas, where it is installed, to ask whether this is one.
+        arrays = [
+            pa.Array.from_buffers(field.type, len(samples), [None, pa.py_buffer(np.ascontiguousarray(a))])
+            for field, a in zip(self._schema, (*times, *values), strict=True)
+        ]
         self._writer.write_batch(pa.record_batch(arrays, schema=self._schema))
         return self._drain()
 
