@@ -215,12 +215,15 @@ def test_no_block_is_begun_without_time_for_its_group(monkeypatch: pytest.Monkey
     assert (list(blocks), session.told) == ([], [])
 
 
-def test_cpu_time_is_extrapolated_along_the_share_of_time_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = load(monkeypatch, "overhead/run.py")
-    short, always = {"share": 0.03, "sampled_share": 0.3}, {"share": 0.1, "sampled_share": 1.0}
+def test_five_minutes_are_the_short_run_its_quiet_rate_and_the_windows_to_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    overhead = load(monkeypatch, "overhead/run.py")
+    short = {"wall_s": 60.0, "total_s": 3.0, "quiet_share": 0.005}
 
-    assert run.line_through(short, always, at=0.05) == pytest.approx(0.005)
-    assert math.isnan(run.line_through(always, always, at=0.05))
+    share = overhead.five_minutes(short, 0.3, planned=4)
+
+    assert share == pytest.approx((3.0 + 240 * 0.005 + 4 * 0.3) / 300)
 
 
 # --- accuracy --------------------------------------------------------------------------------

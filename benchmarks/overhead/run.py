@@ -7,8 +7,9 @@ Programs: ResNet-50 training, a transformer, and a product at the board's power 
 they log the time of each step and know nothing of this. Treatments, estimates and intervals are
 described in estimate.py. Then the CPU time of recorder and sampler is read from outside while `perfzero
 record` watches a program, with the default policy and with --continuous (1 kHz). These runs are short and
-the default policy looks closest at the start of a run; what it comes to in five minutes is extrapolated:
-CPU time is taken to grow linearly with the share of time that is sampled.
+the default policy looks closest at the start of a run; what it comes to in five minutes is put together
+from the short run with its start and end, the rate of its quiet last third, in which no window falls, and
+the CPU time of one window (open, sample, decode, close) for each that the policy plans after that.
 
 Into OUT go overhead.json (figures, and for each program its blocks and cycles), overhead.txt (the
 tables) and overhead-data.tar.gz (step times and logs).
@@ -47,9 +48,10 @@ from estimate import (  # noqa: E402
     read_steps,
     slowdown,
 )
-from session import CapWatch, Session, find_gpu, plan_of, timed  # noqa: E402
+from session import CapWatch, Session, find_gpu, plan_of, timed, windows_after  # noqa: E402
 
 from perfzero.errors import PerfzeroError  # noqa: E402
+from perfzero.record.policy import DEFAULTS  # noqa: E402
 from perfzero.values import jsonable  # noqa: E402
 
 PROGRAMS: dict[str, tuple[str, ...]] = {
@@ -64,8 +66,11 @@ CYCLE_PAUSE_S = 0.35
 RUN_S = 300.0
 """The length of the run for which the default policy's cost is given."""
 
-CAPPED_FROM = 0.5
-"""A program counts as power-capped when at least this share of readings says so."""
+CAPPED_FROM = 0.05
+"""A program counts as near its power cap from this share of readings on: the policy needs only a few."""
+
+WINDOWS = 4
+"""Windows whose CPU time is averaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--quick", action="store_true", help="fewer blocks and cycles; wider intervals")
     p.add_argument("--only", type=lambda text: text.split(","), default=list(PROGRAMS), help="programs")
     p.add_argument("--no-cpu", action="store_true", help="leave out the CPU time of sampler and recorder")
+    p.add_argument("--cpu-only", action="store_true", help="only the CPU time of sampler and recorder")
     p.add_argument("--gpu", type=int, default=0, help="NVML index")
     p.add_argument("--seed", type=int, default=0, help="of the order of blocks and the bootstrap")
     p.add_argument("--budget", type=float, default=470.0, help="nothing is begun after this many seconds")
@@ -111,7 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "gpu": gpu.name, "driver": gpu.driver, "power_limit_w": gpu.power_limit_w, "plan": asdict(plan),
         "programs": {}, "cpu": {}, "failures": {},
     }  # fmt: skip
-    for name in args.only:
+    for name in () if args.cpu_only else args.only:
         left = args.budget - (time.monotonic() - begun)
         if left < 45:
             document["failures"][name] = "not run: out of time"
@@ -135,6 +141,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             document["cpu"][policy] = cpu_time(options, seconds=seconds, log=work / f"cpu-{policy}.log")
         except Exception as error:  # noqa: BLE001 - what was measured so far must still be told
             document["failures"][f"cpu {policy}"] = f"{type(error).__name__}: {error}"
+    if not args.no_cpu and args.budget - (time.monotonic() - begun) > 15:
+        try:
+            document["window_cpu_s"] = window_cpu(gpu)
+        except Exception as error:  # noqa: BLE001 - what was measured so far must still be told
+            document["failures"]["cpu of a window"] = f"{type(error).__name__}: {error}"
     with tarfile.open(args.out / "overhead-data.tar.gz", "w:gz") as archive:
         archive.add(work, arcname="overhead-data")
     print(save(document, out=args.out, work=work, seed=args.seed))
@@ -281,12 +292,39 @@ def cpu_time(options: Sequence[str], *, seconds: float, log: Path) -> dict[str, 
         raise RuntimeError(f"perfzero record ended with {process.returncode}; see {log.name}")
     inside = [point for point in curve if point[0] <= curve[0][0] + seconds]
     wall = inside[-1][0] - inside[0][0]
+    quiet = [point for point in inside if point[0] >= inside[-1][0] - wall / 3]
     return {
         "wall_s": wall,
+        "quiet_share": (quiet[-1][1] - quiet[0][1]) / (quiet[-1][0] - quiet[0][0]),
         "sampled_share": sampled_s(folder) / wall,
         "share": (inside[-1][1] - inside[0][1]) / wall,
         "total_s": sum(seen.values()),
     }
+
+
+def window_cpu(gpu: Any) -> float:
+    """CPU time in s that the sampler takes for one window of the default policy, session included."""
+    session = Session(gpu)
+    try:
+        session.open()
+        session.close()  # the first one also loads and chooses
+        before = psutil.Process(session.pid).cpu_times()
+        for _ in range(WINDOWS):
+            session.open()
+            session.start()
+            time.sleep(DEFAULTS.window_s)
+            session.stop()
+            session.close()
+        after = psutil.Process(session.pid).cpu_times()
+    finally:
+        session.quit()
+    return (after.user + after.system - before.user - before.system) / WINDOWS
+
+
+def five_minutes(cpu: dict[str, float], window_s: float, *, planned: int) -> float:
+    """The CPU share of a run of RUN_S from that of a short one; *planned* windows are still to come."""
+    rest = RUN_S - cpu["wall_s"]
+    return (cpu["total_s"] + rest * cpu["quiet_share"] + planned * window_s) / RUN_S
 
 
 def sampled_s(folder: Path) -> float:
@@ -358,28 +396,19 @@ def save(document: dict[str, Any], *, out: Path, work: Path, seed: int) -> str:
             f"over {cpu['wall_s']:.0f} s, {cpu['sampled_share']:.0%} of them sampled "
             f"(with start and end {cpu['total_s']:.2f} s of CPU)"
         )
-    if len(document["cpu"]) == 2:
-        short, always = document["cpu"]["default"], document["cpu"]["continuous"]
-        share = plan_of(capped=False, run_s=RUN_S).sampling_share
-        long = line_through(short, always, at=share)
-        document["cpu_share_default_run"] = long
+    if "default" in document["cpu"] and "window_cpu_s" in document:
+        short, window_s = document["cpu"]["default"], document["window_cpu_s"]
+        later = windows_after(short["wall_s"], run_s=RUN_S)
+        document["cpu_share_default_run"] = five_minutes(short, window_s, planned=later)
         lines.append(
-            f"sampler and recorder, default, extrapolated to {RUN_S:.0f} s with {share:.1%} of them sampled: "
-            f"{long:.2%} of a core"
+            f"one window with its session: {window_s:.2f} s of CPU; sampler and recorder, default, in a "
+            f"run of {RUN_S:.0f} s with {later} more windows: {document['cpu_share_default_run']:.2%} of one"
         )
     lines += [f"FAILED {name}: {reason}" for name, reason in document["failures"].items()]
     text = "\n".join(lines)
     (out / "overhead.json").write_text(json.dumps(jsonable(document), indent=1) + "\n")
     (out / "overhead.txt").write_text(text + "\n")
     return text
-
-
-def line_through(a: dict[str, float], b: dict[str, float], *, at: float) -> float:
-    """The CPU share at a sampled share of *at*, on the line through two runs; NaN where they are alike."""
-    run = b["sampled_share"] - a["sampled_share"]
-    if abs(run) < 0.05:
-        return math.nan
-    return a["share"] + (b["share"] - a["share"]) / run * (at - a["sampled_share"])
 
 
 def figure(estimate: Estimate) -> dict[str, float | int]:

@@ -36,6 +36,10 @@ class Session:
         self.samples = 0
         self._client = SamplerClient(gpu, on_samples=self._count, on_event=self._hear)
 
+    @property
+    def pid(self) -> int:
+        return self._client.pid
+
     def open(self) -> None:
         self._client.open(period_ns=PERIOD_NS, drain_s=DEFAULTS.drain_s, counters=PM_DEFAULT)
         self._await("opened")
@@ -103,6 +107,25 @@ def plan_of(*, capped: bool, run_s: float, tick_s: float = 0.05) -> PolicyPlan:
             sampled += min(until, run_s) - now
         held += tick_s if session != "none" else 0.0
     return PolicyPlan(sampled / run_s, held / run_s, sessions)
+
+
+def windows_after(moment_s: float, *, run_s: float) -> int:
+    """How many windows the default policy begins between *moment_s* and the end of a steady run."""
+    return started(run_s) - started(moment_s)
+
+
+def started(run_s: float, *, tick_s: float = 0.05) -> int:
+    policy, session, until, count = Policy(Settings()), "none", 0.0, 0
+    for tick in range(round(run_s / tick_s)):
+        now = tick * tick_s
+        action = policy.decide(
+            Situation(now, True, now >= SETTLED_AFTER_S, False, session, now < until)  # type: ignore[arg-type]
+        )
+        if action.verb in ("open", "close"):
+            session = ("zoom" if action.zoom else "window") if action.verb == "open" else "none"
+        elif action.verb == "start":
+            until, count = now + (action.duration_s or run_s), count + 1
+    return count
 
 
 class CapWatch:
