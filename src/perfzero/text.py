@@ -91,7 +91,7 @@ ENGLISH: Mapping[str, str] = {
     "cost_unrecorded": "Cost of watching not recorded.",
     "cost_benchmarked": "benchmarked {slowdown} (at most {upper}; {hardware}, {date})",
     "cost_not_benchmarked": "not benchmarked yet",
-    "cost_cpu": "perfzero itself took {cpu} of a core.",
+    "cost_cpu": "perfzero itself took {cpu} of CPU, start-up included ({share} of a core).",
     "cut_short": "recording cut short",
     "of_several": "GPU {index} of {count}: {headline}",
     "gpu": "GPU {index}",

@@ -131,13 +131,15 @@ def _at_power_cap(judged: Judged) -> bool:
 
 def _watching(cost: Cost, *, capped: bool) -> Watching:
     slowdown = math.nan if cost.slowdown is None else cost.slowdown
+    cpu_s = cost.recorder_cpu_s + cost.sampler_cpu_s
     policy = policy_kind(pm_duty=cost.pm_duty, capped=capped)
     ends = [e for e in (cost.slowdown_low, cost.slowdown_high) if e is not None]
     return Watching(
         slowdown=slowdown,
         margin=max((abs(e - slowdown) for e in ends), default=math.nan),
         reason=cost.slowdown_note,
-        cpu_share=(cost.recorder_cpu_s + cost.sampler_cpu_s) / cost.wall_s if cost.wall_s > 0 else math.nan,
+        cpu_s=cpu_s,
+        cpu_share=cpu_s / cost.wall_s if cost.wall_s > 0 else math.nan,
         pm_duty=cost.pm_duty,
         sessions=cost.sessions,
         policy=policy,

@@ -54,13 +54,14 @@ class Watching:
 
     `slowdown` and `margin` (half of the 95 % interval, its wider side) are ratios, NaN where
     the effect could not be measured; then `reason` says why, and `benchmark`, of the same `policy`,
-    stands in (None where there is none yet). `cpu_share` is the CPU time of
-    sampler and recorder together, in cores.
+    stands in (None where there is none yet). `cpu_s` is the CPU time of
+    sampler and recorder together, start-up included, and `cpu_share` the same in cores.
     """
 
     slowdown: float
     margin: float
     reason: str
+    cpu_s: float
     cpu_share: float
     pm_duty: float
     sessions: int

@@ -135,6 +135,7 @@ def _cost() -> Schema:
             "slowdown": _number_or_null("effect of watching on the program's speed (0.001 = 0.1 %)"),
             "margin": _number_or_null("half of its 95 % interval, the wider side"),
             "reason": _text("why the effect could not be measured"),
+            "cpu_s": _number_or_null("CPU time of sampler and recorder, start-up included, in seconds"),
             "cpu_share": _number_or_null("CPU time of sampler and recorder, in cores"),
             "pm_duty": _number_or_null("share of time in which PM sampling ran"),
             "sessions": _integer("how often a PM sampling session was opened"),

@@ -303,7 +303,8 @@ def _cost(watching: Watching | None, say: Messages) -> str:
     else:
         said = say["cost_unmeasured"].format(otherwise=_benchmarked(watching.benchmark, say))
     if math.isfinite(watching.cpu_share):
-        said = f"{said} {say['cost_cpu'].format(cpu=text.percent(watching.cpu_share))}"
+        cpu = text.duration(watching.cpu_s)
+        said = f"{said} {say['cost_cpu'].format(cpu=cpu, share=text.percent(watching.cpu_share))}"
     return said
 
 

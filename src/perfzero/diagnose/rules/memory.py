@@ -59,15 +59,16 @@ def memory_bound(e: Evidence) -> Finding | None:
         if streaming
         else "15 to 50 % of the traffic can be fused away or halved in width",
     )
+    severity = _severity(e, share)
     return Finding(
         rule="memory_bound",
         title=f"Device memory is the limit {percent(share)} of the time.",
-        severity=_severity(e, share),
+        severity=severity,
         share=share,
         confidence=e.confidence(share, over=MEMORY_INFO, classes=("memory",), certainty=0.95),
         because=tuple(because),
         gain=expected,
-        remedies=remedies_for("memory_bound", e),
+        remedies=() if severity == "info" else remedies_for("memory_bound", e),
         next_limit=stopped or gain.next_limit(e, without=("memory",)),
     )
 

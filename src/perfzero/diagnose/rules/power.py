@@ -19,7 +19,8 @@ def power_capped(e: Evidence) -> Finding | None:
     loss = _clock_loss(e)
     # Compute-bound work at the limit is healthy. Elsewhere a low clock costs what it costs.
     healthy = e.share("tensor", "memory", "fma") >= AT_ROOF.value
-    felt = not healthy and loss >= CLOCK_LOSS.value
+    # Plain NVML does not show what the GPU was busy with, so whether the clock is missed.
+    felt = e.tier != "nvml" and not healthy and loss >= CLOCK_LOSS.value
     return Finding(
         rule="power_capped",
         title=f"The board is at its power limit {percent(capped)} of the time.",
