@@ -10,12 +10,18 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from perfzero.aliases import ALIASES, DCGM_FIELDS, GPM_METRICS
+from perfzero.cli.demo import DEFAULT, shipped_recordings
 from perfzero.counters import BOARD_COUNTERS, COUNTERS, GPU_COUNTERS, HOST_COUNTERS, Counter, pm_counters
+from perfzero.report.analysis import FILES, judged_report
+from perfzero.report.terminal import words
 
 DOCS = Path(__file__).parents[1] / "docs"
+README = "README.md"
+DEMO_BEGIN, DEMO_END = "<!-- demo: begin -->", "<!-- demo: end -->"
 NOTICE = "<!-- Written by tools/write_docs.py from the code. Change the code, then run it again. -->"
 
 
@@ -26,15 +32,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="only say whether a page is out of date")
     parser.add_argument("--docs", type=Path, default=DOCS, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
-    stale = [name for name, page in PAGES.items() if _read(options.docs / name) != page()]
-    for name in stale:
+    wanted = {options.docs / name: page() for name, page in PAGES.items()}
+    readme = options.docs.parent / README
+    if readme.exists():
+        wanted[readme] = with_demo(readme.read_text(encoding="utf-8"))
+    stale = [path for path, text in wanted.items() if _read(path) != text]
+    for path in stale:
         if options.check:
-            print(f"docs/{name} is out of date: python tools/write_docs.py", file=sys.stderr)
+            print(f"{path.name} is out of date: python tools/write_docs.py", file=sys.stderr)
         else:
-            options.docs.mkdir(parents=True, exist_ok=True)
-            (options.docs / name).write_text(PAGES[name](), encoding="utf-8")
-            print(f"wrote docs/{name}")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(wanted[path], encoding="utf-8")
+            print(f"wrote {path.name}")
     return 1 if stale and options.check else 0
+
+
+def with_demo(readme: str) -> str:
+    """*readme* with what `perfzero demo` prints between its two marks."""
+    before, rest = readme.split(DEMO_BEGIN)
+    _, after = rest.split(DEMO_END)
+    report = judged_report(shipped_recordings()[DEFAULT])
+    printed = words(replace(report, folder="/tmp/perfzero-demo-.../", files=FILES), width=100).strip("\n")
+    return f"{before}{DEMO_BEGIN}\n```\n{printed}\n```\n{DEMO_END}{after}"
 
 
 def counters_page() -> str:
