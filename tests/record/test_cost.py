@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
-from perfzero.record.cost import slowdown
+from perfzero.record.cost import KEPT_NS, Averages, slowdown
 from perfzero.values import Samples, Window
 
 HALF = 500_000_000
@@ -51,3 +53,45 @@ def test_too_few_windows_give_no_figure():
 def test_an_idle_gpu_shows_no_rate_to_compare():
     found = slowdown(*run(effect=0.0, level=0.001))
     assert found.value is None
+
+
+def test_a_row_that_was_not_delivered_does_not_void_the_estimate():
+    gpm, windows = run(effect=0.01)
+    gpm.column("dram_active")[[3, 77, 204]] = np.nan
+    assert 0.007 < slowdown(gpm, windows).value < 0.013
+
+
+def test_rows_that_are_mostly_missing_give_no_estimate():
+    gpm, windows = run(effect=0.01)
+    gpm.column("dram_active")[: len(gpm) * 2 // 3] = np.nan
+    assert slowdown(gpm, windows).value is None
+
+
+def test_a_week_of_windows_is_compared_in_a_moment():
+    gpm, windows = run(effect=0.01, seconds=40_000, every=4)
+    began = time.process_time()
+    assert 0.009 < slowdown(gpm, windows).value < 0.011
+    assert time.process_time() - began < 5.0  # each window against every row: minutes
+
+
+def row(start, **columns):
+    return Samples(
+        np.array([start]), np.array([start + HALF]), {k: np.array([v]) for k, v in columns.items()}
+    )
+
+
+def test_averages_keep_what_the_estimate_needs_and_forget_what_is_hours_old():
+    averages = Averages()
+    hour = 3_600_000_000_000
+    for i in range(20):
+        averages.add(row(i * hour, gr_active=0.9, dram_active=i / 100, pcie_rx_bytes=1.0))
+    table = averages.table()
+
+    assert list(table.columns) == ["gr_active", "dram_active", "tensor_active"]
+    assert table.column("dram_active")[-1] == 0.19
+    assert np.isnan(table.column("tensor_active")).all()
+    assert KEPT_NS - hour <= table.end_ns[-1] - table.start_ns[0] <= 2 * KEPT_NS
+
+
+def test_averages_without_a_row_are_an_empty_table():
+    assert len(Averages().table()) == 0

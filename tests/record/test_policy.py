@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from perfzero.record.policy import DEFAULTS, Policy, Settings, Situation
+from perfzero.record.policy import (
+    BURST_SAMPLES,
+    DEFAULTS,
+    FEWEST_SAMPLES,
+    STEPS_PAUSE,
+    Policy,
+    Settings,
+    Situation,
+)
 
 DEFAULT = Settings()
 
@@ -25,7 +33,16 @@ class Played:
         return sum(length for at, _, length in self.windows if at >= since_s)
 
 
-def play(settings=DEFAULT, *, seconds=300.0, settled_at=8.0, capped=False, works_at=1.0, fails_until=0.0):
+def play(
+    settings=DEFAULT,
+    *,
+    seconds=300.0,
+    settled_at=8.0,
+    capped=False,
+    works_at=1.0,
+    fails_until=0.0,
+    no_zoom=False,
+):
     """Run the policy against a recorder that obeys at once, in ticks of 0.2 s."""
     policy, played, step = Policy(settings), Played(), 0.2
     session, ends_at = "none", -1.0
@@ -34,8 +51,8 @@ def play(settings=DEFAULT, *, seconds=300.0, settled_at=8.0, capped=False, works
         sampling = now < ends_at
         action = policy.decide(Situation(now, now >= works_at, now >= settled_at, capped, session, sampling))
         if action.verb == "open":
-            if now < fails_until:
-                policy.failed(now)
+            if now < fails_until or (action.zoom and no_zoom):
+                policy.failed(now, zoom=action.zoom)
                 continue
             session = "zoom" if action.zoom else "window"
             played.opened.append((now, action.zoom))
@@ -114,3 +131,33 @@ def test_nothing_is_opened_while_the_gpu_has_nothing_to_do():
 def test_a_busy_device_is_tried_again_later_and_not_at_once():
     played = play(fails_until=40.0)
     assert 40.0 <= played.opened[0][0] < 40.0 + DEFAULTS.retry_busy_s + 1.0
+
+
+def test_a_zoom_that_cannot_be_opened_is_given_up_and_windows_go_on():
+    played = play(no_zoom=True)
+
+    assert "zoom" not in played.kinds()
+    assert [at for at, kind, _ in played.windows if kind == "regular" and at > 60.0]
+
+
+def test_windows_by_steps_are_ten_windows_apart_at_least():
+    policy = Policy(Settings())
+    assert policy.every(0.1) == STEPS_PAUSE * DEFAULTS.window_s
+    assert policy.every(60.0) == 60.0
+
+
+def test_a_long_period_makes_windows_of_twenty_samples():
+    played = play(Settings(period_ns=1_000_000_000), seconds=600.0)
+    assert all(length >= FEWEST_SAMPLES for _, kind, length in played.windows if kind != "zoom")
+    starts = [(at, length) for at, _, length in played.windows]
+    assert all(b[0] >= a[0] + a[1] - 0.01 for a, b in pairwise(starts))
+
+
+def test_a_fast_zoom_is_no_longer_than_its_memory():
+    played = play(Settings(zoom_period_ns=2_000))
+    assert [length for _, kind, length in played.windows if kind == "zoom"] == [BURST_SAMPLES * 2e-6]
+
+
+def test_a_short_window_is_read_once_and_not_with_room_for_a_quarter_second():
+    assert Settings(period_ns=2_000, window_s=0.02).drain_s == 0.02
+    assert Settings().drain_s == DEFAULTS.drain_s

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import math
 import random
+from pathlib import Path
+
+import pytest
 
 from perfzero.record.settle import SPAN_S, Settling
+from perfzero.store.reader import open_recording
+
+RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
 
 
 def feed(level, *, seconds, settling=None, start=0.0, jitter=0.0):
@@ -34,3 +40,30 @@ def test_an_idle_gpu_never_settles():
     settling = feed(lambda t: 0.0, seconds=30)
     assert settling.settled_at is None
     assert not settling.working
+
+
+def settled_in(name):
+    """When the averages of a real recording would have been called settled, in seconds."""
+    seen = open_recording(RECORDINGS / name).observation(0)
+    settling = Settling()
+    columns = [seen.gpm.column(n) for n in ("gr_active", "tensor_active", "dram_active")]
+    for end_ns, *values in zip(seen.gpm.end_ns, *columns, strict=True):
+        settling.add((int(end_ns) - seen.start_ns) / 1e9, [float(v) for v in values])
+    return settling.settled_at
+
+
+def test_kernels_being_tried_out_between_long_pauses_are_no_steady_state():
+    """cuDNN chose its kernels from 8 to 18 s, the GPU busy 1 to 3 % of the time; then steps began."""
+    assert 18.4 + SPAN_S - 1 < settled_in("resnet50_nchw") < 18.4 + SPAN_S + 2
+
+
+@pytest.mark.parametrize(
+    ("name", "steps_begin"),
+    [("tiny_kernels_graph", 3.6), ("input_starved_resnet50", 20.5), ("resnet50_channels_last", 11.4)],
+)
+def test_a_real_program_is_steady_soon_after_its_steps_begin(name, steps_begin):
+    assert steps_begin + SPAN_S - 1 < settled_in(name) < steps_begin + SPAN_S + 2
+
+
+def test_a_gpu_that_is_seldom_busy_but_evenly_so_settles_too():
+    assert feed(lambda t: 0.015, seconds=10, jitter=0.05).settled_at is not None

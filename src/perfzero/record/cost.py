@@ -10,7 +10,8 @@ surroundings, so slow drifts cancel; a bootstrap over windows gives the interval
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +36,15 @@ SEED = 20261129
 WIDEST = 0.05
 """An interval wider than ±5 % says nothing about an effect of a few tenths of a percent."""
 
+FEWEST_VALUES = 0.5
+"""A counter that is missing in more of the rows than this is not used."""
+
+KEPT_NS = 6 * 3600 * 1_000_000_000
+"""How far back `Averages` remembers: six hours, a megabyte."""
+
+KEPT_NAMES = ("gr_active", "dram_active", "tensor_active")
+"""What the estimate needs of a GPM row."""
+
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
@@ -46,27 +56,71 @@ class Slowdown:
     note: str = ""
 
 
-def slowdown(gpm: Samples, windows: Sequence[Window]) -> Slowdown:
+class Averages:
+    """The GPM rows of the last `KEPT_NS`, as far as the estimate needs them, in 40 bytes each."""
+
+    def __init__(self) -> None:
+        self._times = (array("q"), array("q"))
+        self._values = tuple(array("d") for _ in KEPT_NAMES)
+
+    def __len__(self) -> int:
+        return len(self._times[0])
+
+    def add(self, rows: Samples) -> None:
+        """Remember *rows*, and forget the oldest half when twice `KEPT_NS` has come together."""
+        for row in range(len(rows)):
+            self._times[0].append(int(rows.start_ns[row]))
+            self._times[1].append(int(rows.end_ns[row]))
+            for name, values in zip(KEPT_NAMES, self._values, strict=True):
+                values.append(float(rows.column(name)[row]))
+        if len(self) and self._times[1][-1] - self._times[0][0] > 2 * KEPT_NS:
+            old = int(np.searchsorted(np.array(self._times[0]), self._times[1][-1] - KEPT_NS))
+            for times in self._times:
+                del times[:old]
+            for values in self._values:
+                del values[:old]
+
+    def table(self) -> Samples:
+        """All rows, ordered by their start."""
+        order = np.argsort(np.array(self._times[0], np.int64), kind="stable")
+        start, end = (np.array(times, np.int64)[order] for times in self._times)
+        columns = {n: np.array(v, np.float64)[order] for n, v in zip(KEPT_NAMES, self._values, strict=True)}
+        return Samples(start, end, columns)
+
+
+def slowdown(gpm: Samples, windows: Iterable[Window]) -> Slowdown:
     """
     Compare the program's rate inside PM windows with that around them.
 
-    *gpm* are the averages of the steady stretch. The rate is the mean of DRAM and tensor
-    activity, each relative to its own mean, of those that are at least 2 %.
+    *gpm* are averages, ordered, of the time in which the GPU worked. The rate is the mean of DRAM and
+    tensor activity, each relative to its own mean, of those that are at least 2 %. Rows in which
+    either is missing are left out.
     """
     rate = _rate(gpm)
     if rate is None:
         return Slowdown(None, note="no steady rate of the program is visible from outside")
+    known = np.isfinite(rate)
+    gpm, rate = gpm.where(known), rate[known]
+    start, end = gpm.start_ns, gpm.end_ns
+
+    def rows(first_ns: int, last_ns: int) -> slice:
+        """The rows that touch [first_ns, last_ns)."""
+        return slice(
+            int(np.searchsorted(end, first_ns, "right")), int(np.searchsorted(start, last_ns, "left"))
+        )
+
+    windows = list(windows)
     effects: list[float] = []
     busy = np.zeros(len(gpm), bool)
     for w in windows:
-        busy |= (gpm.end_ns > w.start_ns - SETTLE_NS) & (gpm.start_ns < w.end_ns + SETTLE_NS)
+        busy[rows(w.start_ns - SETTLE_NS, w.end_ns + SETTLE_NS)] = True
     for w in windows:
-        overlap = np.minimum(gpm.end_ns, w.end_ns) - np.maximum(gpm.start_ns, w.start_ns)
-        inside = overlap >= COVERED * (gpm.end_ns - gpm.start_ns)
-        around = ~busy & (gpm.end_ns > w.start_ns - SURROUNDINGS_NS)
-        around &= gpm.start_ns < w.end_ns + SURROUNDINGS_NS
+        near = rows(w.start_ns - SURROUNDINGS_NS, w.end_ns + SURROUNDINGS_NS)
+        overlap = np.minimum(end[near], w.end_ns) - np.maximum(start[near], w.start_ns)
+        inside = overlap >= COVERED * (end[near] - start[near])
+        around = ~busy[near]
         if inside.any() and around.any():
-            effects.append(1.0 - float(rate[inside].mean() / rate[around].mean()))
+            effects.append(1.0 - float(rate[near][inside].mean() / rate[near][around].mean()))
     if len(effects) < FEWEST_WINDOWS:
         return Slowdown(None, note=f"only {len(effects)} windows could be compared with their surroundings")
     values = np.array(effects)
@@ -82,6 +136,7 @@ def _rate(gpm: Samples) -> FloatArray | None:
     parts = []
     for name in ("dram_active", "tensor_active"):
         values = gpm.column(name)
-        if len(values) and np.isfinite(values).all() and values.mean() >= 0.02:
-            parts.append(values / values.mean())
+        finite = values[np.isfinite(values)]
+        if len(finite) and len(finite) >= FEWEST_VALUES * len(values) and finite.mean() >= 0.02:
+            parts.append(values / finite.mean())
     return np.mean(parts, axis=0) if parts else None

@@ -37,6 +37,16 @@ class Settings:
     zoom_period_ns: int | None = 10_000
     zoom_s: float = 0.05
 
+    @property
+    def drain_s(self) -> float:
+        """How often samples are read while they come; a short window is read once, at its end."""
+        return DEFAULTS.drain_s if self.window_s is None else min(DEFAULTS.drain_s, self.window_s)
+
+    @property
+    def burst_s(self) -> float:
+        """How long the zoom burst lasts: `zoom_s`, but no more than `BURST_SAMPLES` periods."""
+        return min(self.zoom_s, BURST_SAMPLES * (self.zoom_period_ns or 0) * 1e-9)
+
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
@@ -59,6 +69,15 @@ class Defaults:
 
 
 DEFAULTS = Defaults()
+
+FEWEST_SAMPLES = 20
+"""A window of fewer samples does not show how they spread."""
+
+BURST_SAMPLES = 10_000
+"""What a burst may hold: at 45 KB a sample, a counter-data image of 450 MB."""
+
+STEPS_PAUSE = 10
+"""With --profiling-interval, the distance of two windows is at least so many times their length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +119,25 @@ class Policy:
         self._regular = 0  # windows since the dense stretch
         self._zoomed = settings.zoom_period_ns is None or settings.continuous
 
-    def failed(self, now_s: float) -> None:
-        """The counters could not be had, or were lost: try again later."""
+    def failed(self, now_s: float, *, zoom: bool = False) -> None:
+        """The counters could not be had, or were lost: try again later, but a *zoom* only once."""
         self._blocked_until = now_s + self._d.retry_busy_s
+        self._zoomed = self._zoomed or zoom
 
-    def every(self, spacing_s: float) -> None:
-        """From now on one window every *spacing_s* seconds (--profiling-interval, once steps are seen)."""
+    def every(self, spacing_s: float) -> float:
+        """
+        From now on one window every *spacing_s* seconds (--profiling-interval, once steps are seen).
+
+        Windows need pauses between them: returns the spacing that was taken, `STEPS_PAUSE` windows or more.
+        """
+        length = self._longer(self._settings.window_s or self._d.window_s)
+        spacing_s = max(spacing_s, STEPS_PAUSE * length)
         self._settings = replace(self._settings, every_s=spacing_s)
+        return spacing_s
+
+    def _longer(self, length_s: float) -> float:
+        """The length of a window, at least `FEWEST_SAMPLES` periods."""
+        return max(length_s, FEWEST_SAMPLES * self._settings.period_ns * 1e-9)
 
     def decide(self, s: Situation) -> Action:
         """The next action."""
@@ -124,7 +155,7 @@ class Policy:
             if self._zoomed:
                 return Action("close")
             self._zoomed = True
-            return Action("start", "zoom", self._settings.zoom_s)
+            return Action("start", "zoom", self._settings.burst_s)
         if self._zoom_is_due(s):
             return Action("close") if s.session == "window" else Action("open", zoom=True)
         if s.now_s < self._next_at:
@@ -170,6 +201,9 @@ class Policy:
         else:
             self._regular += 1
             pause = min(d.every_s * 2 ** (self._regular // d.rarer_after), d.rarest_s)
+        if length is not None:
+            length = self._longer(length)
+            pause = max(pause, length)
         if self._steady:
             self._steady_sampled_s += length or 0.0
         self._next_at = max(s.now_s, self._next_at) + pause if self._explicit else s.now_s + pause
