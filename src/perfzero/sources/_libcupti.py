@@ -45,6 +45,9 @@ ATTRIBUTE_L2_BYTES = 38  # CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
 
 CUDA_ERROR_NO_DEVICE = 100
 
+SIBLINGS = ("libnvperf_target.so", "libnvperf_host.so")
+"""What libcupti loads from its own folder."""
+
 
 class CuptiError(Exception):
     """A call into libcupti returned something other than success. `code` is its CUptiResult."""
@@ -209,18 +212,12 @@ class Library:
 
     def __init__(self, path: Path | str) -> None:
         self.path = str(path)
-        folder = os.path.dirname(self.path)
-        # libcupti opens these by bare name; loading them first by path makes it find its own.
-        self._siblings = [
-            ctypes.CDLL(sibling, mode=ctypes.RTLD_GLOBAL)
-            for name in ("libnvperf_target.so", "libnvperf_host.so")
-            if os.path.exists(sibling := os.path.join(folder, name))
-        ]
         self._cupti = ctypes.CDLL(self.path)
         number = c_uint32()
         self.call("cuptiGetVersion", byref(number))
         self.version = number.value
         self.has_pm_sampling = hasattr(self._cupti, "cuptiPmSamplingEnable")
+        self._siblings: list[ctypes.CDLL] = []
         self._initialized = False
 
     def call(self, name: str, *arguments: Any) -> None:
@@ -242,8 +239,16 @@ class Library:
         return text.value.decode("ascii", "replace") if text.value else ""
 
     def initialize(self) -> None:
-        """cuptiProfilerInitialize, once."""
+        """cuptiProfilerInitialize, once, with the libraries that lie beside this one."""
         if not self._initialized:
+            # libcupti opens these by bare name; loading them first by path makes it find its own. Not
+            # before now: they stay loaded, and a libcupti that turns out too old must not leave any.
+            folder = os.path.dirname(self.path)
+            self._siblings = [
+                ctypes.CDLL(sibling, mode=ctypes.RTLD_GLOBAL)
+                for name in SIBLINGS
+                if os.path.exists(sibling := os.path.join(folder, name))
+            ]
             self.call("cuptiProfilerInitialize", byref(_Initialize(last="pPriv")))
             self._initialized = True
 

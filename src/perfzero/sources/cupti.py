@@ -26,7 +26,7 @@ from perfzero.counters import Counter, metric_scale, pm_counters
 from perfzero.errors import DeviceBusy, NoGpu, NotPermitted, SourceError
 from perfzero.sources import _libcupti
 from perfzero.sources._find_libcupti import find_libraries, load_cuda, load_library
-from perfzero.sources._libcupti import CuptiError, Host, PmObject
+from perfzero.sources._libcupti import CudaError, CuptiError, Host, PmObject
 from perfzero.sources._one_pass import NO_TIME_TRIGGER, Resolution, resolve_for_chip
 from perfzero.values import Samples
 
@@ -133,19 +133,28 @@ class CuptiDevice:
 
     def __init__(self, uuid: str, *, hints: Sequence[str] = ()) -> None:
         cuda = load_cuda()
-        index = cuda.index_of(uuid)
-        if index is None:
+        try:
+            index = cuda.index_of(uuid)
+            if index is None:
+                raise NoGpu(
+                    f"CUDA does not see the GPU {uuid}: "
+                    "is it hidden by CUDA_VISIBLE_DEVICES, or a MIG instance?"
+                )
+            self.sm_count: int | None = cuda.attribute(index, _libcupti.ATTRIBUTE_SM_COUNT)
+            self.l2_bytes: int | None = cuda.attribute(index, _libcupti.ATTRIBUTE_L2_BYTES)
+        except CudaError as error:
             raise NoGpu(
-                f"CUDA does not see the GPU {uuid}: is it hidden by CUDA_VISIBLE_DEVICES, or a MIG instance?"
-            )
+                f"The CUDA driver does not answer for the GPU {uuid}: {error}.\n"
+                "What can be read on this machine: perfzero doctor"
+            ) from None
+        try:
+            self._library = load_library(hints, index=index)
+            self.chip = self._library.chip_name(index)
+        except CuptiError as error:
+            raise explain(error) from None
         self._index = index
-        self._library = load_library(hints)
         self.library_version = self._library.version
         self.library_path = self._library.path
-        self._library.initialize()
-        self.chip = self._library.chip_name(index)
-        self.sm_count: int | None = cuda.attribute(index, _libcupti.ATTRIBUTE_SM_COUNT)
-        self.l2_bytes: int | None = cuda.attribute(index, _libcupti.ATTRIBUTE_L2_BYTES)
         self._availability: _libcupti.Image | None = None
         self._pm: PmObject | None = None
         self._host: Host | None = None
