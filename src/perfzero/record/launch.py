@@ -3,11 +3,13 @@ Starting the observed program as if perfzero were not there.
 
 It gets our standard input, output and error, our process group, terminal and signal mask, and
 every other descriptor we inherited; nothing is piped, nothing buffered. Signals meant for it reach
-it: those from the terminal by themselves (same process group), those sent to us are passed on.
+it once: those that go to its process group or control group by themselves, those sent to us
+alone are passed on.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import resource
@@ -18,19 +20,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfzero.errors import PerfzeroError
+from perfzero.record.signals import Signals, Witness
 
-PASSED_ON = (
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-)
-"""Signals that someone may send to us and mean for the program."""
-
-SI_KERNEL = 0x80
-"""siginfo.si_code of a signal the kernel made, such as a terminal's Ctrl-C (sigaction(2))."""
+GROUP_GETS_IT_WITHIN_S = 0.02
+"""Whoever signals several processes (`timeout` first us, then the group) is through by then."""
 
 
 class CannotStart(PerfzeroError):
@@ -70,7 +63,9 @@ class Child:
         environment = None
         if user is not None:
             environment = {**os.environ, "HOME": user.home, "USER": user.name, "LOGNAME": user.name}
-        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        # From here on signals are taken up by `wait`, none is lost, none kills us.
+        self._signals = Signals()
+        self._witness = Witness()
         try:
             self._process = subprocess.Popen(
                 list(command),
@@ -80,14 +75,11 @@ class Child:
                 group=None if user is None else user.gid,
                 extra_groups=None if user is None else os.getgrouplist(user.name, user.gid),
             )
-        except FileNotFoundError:
-            raise CannotStart(f"{command[0]}: command not found", exit_code=127) from None
-        except PermissionError:
-            raise CannotStart(f"{command[0]}: permission denied", exit_code=126) from None
-        except OSError as error:
-            raise CannotStart(f"{command[0]}: {error.strerror}", exit_code=126) from None
-        # From here on signals are taken up by `wait`, none is lost, none kills us.
-        signal.pthread_sigmask(signal.SIG_BLOCK, (*PASSED_ON, signal.SIGCHLD))
+        except BaseException as error:
+            self.restore_signals()
+            if isinstance(error, OSError):
+                raise _cannot_start(command[0], error) from None
+            raise
 
     @property
     def pid(self) -> int:
@@ -108,27 +100,38 @@ class Child:
         """
         Sleep until the program ends or *timeout_s* is over; pass signals on meanwhile.
 
-        Returns the number of a signal that came from the terminal, else None.
+        Returns the number of a signal that came meanwhile, else None.
         """
         end = time.monotonic() + timeout_s
         while self.running and (left := end - time.monotonic()) > 0:
-            info = signal.sigtimedwait((*PASSED_ON, signal.SIGCHLD), left)
-            if info is None:
-                return None
-            if info.si_signo == signal.SIGCHLD:
-                continue
-            if info.si_code != SI_KERNEL and self.running:
-                # Sent to us alone, not to the whole foreground group as a terminal would.
-                self._process.send_signal(info.si_signo)
-            return info.si_signo
+            came = set(self._signals.wait(left)) - {signal.SIGCHLD}
+            if came:
+                self._pass_on(came)
+                return came.pop()
         return None
 
+    def _pass_on(self, came: set[int]) -> None:
+        """Send the program what it has not got by itself; the same signal twice at once counts once."""
+        time.sleep(GROUP_GETS_IT_WITHIN_S)
+        came |= set(self._signals.wait(0.0)) - {signal.SIGCHLD}
+        if self._witness.saw_any_of(came):
+            return
+        for number in came:
+            with contextlib.suppress(OSError):  # it has made itself another user's
+                self._process.send_signal(number)
+
     def restore_signals(self) -> None:
-        """Give us back the signal mask we had. Pending signals for a program that has ended are dropped."""
-        for number in (*PASSED_ON, signal.SIGCHLD):
-            while number in signal.sigpending():
-                signal.sigtimedwait((number,), 0)
-        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+        """Let signals act on us again as before. Those for a program that has ended are dropped."""
+        self._witness.close()
+        self._signals.restore()
+
+
+def _cannot_start(name: str, error: OSError) -> CannotStart:
+    if isinstance(error, FileNotFoundError):
+        return CannotStart(f"{name}: command not found", exit_code=127)
+    if isinstance(error, PermissionError):
+        return CannotStart(f"{name}: permission denied", exit_code=126)
+    return CannotStart(f"{name}: {error.strerror}", exit_code=126)
 
 
 def end_like(returncode: int) -> int:
@@ -141,10 +144,9 @@ def end_like(returncode: int) -> int:
         return returncode
     number = -returncode
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # one core dump is enough, the program's
-    try:
+    with contextlib.suppress(OSError, ValueError):  # SIGKILL cannot be given a handler, and needs none
         signal.signal(number, signal.SIG_DFL)
+    with contextlib.suppress(OSError, ValueError):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (number,))
         os.kill(os.getpid(), number)
-    except (OSError, ValueError):
-        pass  # SIGKILL cannot be given a handler, but it needs none
     return 128 + number

@@ -24,8 +24,9 @@ import psutil
 
 from perfzero.errors import NoGpu, SourceError, UsageError
 from perfzero.record.cost import slowdown
-from perfzero.record.launch import PASSED_ON, Child, Invoker, invoking_user
+from perfzero.record.launch import Child, Invoker, invoking_user
 from perfzero.record.policy import Settings
+from perfzero.record.signals import Signals
 from perfzero.record.watch import GpuWatch, SourceChoice
 from perfzero.sources import nvml
 from perfzero.sources.host import Host
@@ -74,7 +75,7 @@ class Watched(Protocol):
         ...
 
     def restore_signals(self) -> None:
-        """Give this process its signal mask back."""
+        """Let signals act on this process again as before."""
         ...
 
 
@@ -83,7 +84,7 @@ class Bystander:
 
     def __init__(self, pid: int | None) -> None:
         self._process = None if pid is None else _existing(pid)
-        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
+        self._signals = Signals()
 
     @property
     def pid(self) -> int | None:
@@ -95,7 +96,10 @@ class Bystander:
         """Whether it is still there; always, when only GPUs are watched."""
         if self._process is None:
             return True
-        return bool(self._process.is_running()) and self._process.status() != psutil.STATUS_ZOMBIE
+        try:
+            return bool(self._process.is_running()) and self._process.status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:  # it went between the two questions
+            return False
 
     @property
     def returncode(self) -> int | None:
@@ -104,18 +108,18 @@ class Bystander:
 
     def wait(self, timeout_s: float) -> int | None:
         """Sleep; returns the number of a signal that came meanwhile."""
-        info = signal.sigtimedwait(PASSED_ON, timeout_s)
-        return None if info is None else info.si_signo
+        came = set(self._signals.wait(timeout_s)) - {signal.SIGCHLD}
+        return came.pop() if came else None
 
     def restore_signals(self) -> None:
-        """Give this process its signal mask back."""
-        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+        """Let signals act on this process again as before."""
+        self._signals.restore()
 
 
 def _existing(pid: int) -> psutil.Process:
     try:
         return psutil.Process(pid)
-    except psutil.NoSuchProcess:
+    except (psutil.NoSuchProcess, ValueError, OverflowError):  # also: what can be no process id
         raise UsageError(f"There is no process {pid} to attach to.") from None
 
 
