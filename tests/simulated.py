@@ -18,8 +18,13 @@ class Clock:
 
     def __init__(self) -> None:
         self.now_ns = START
+        self.set_by_ns = 0  # how far the machine's clock was set since; time itself goes on
 
     def __call__(self) -> int:
+        """What the machine's clock shows."""
+        return self.now_ns + self.set_by_ns
+
+    def monotonic(self) -> int:
         return self.now_ns
 
     def sleep(self, seconds: float) -> None:
@@ -43,6 +48,7 @@ class SimulatedDevice:
         self.silent_after_ns: int | None = None
         self.stale_first = True
         self.missing: set[int] = set()  # indices of samples that never come
+        self.flags_overflow = False
         self.own_pcie_bytes = 15_000.0
         self.configured: list[tuple[tuple[str, ...], int, int]] = []
         self.rooms: list[int] = []
@@ -81,7 +87,7 @@ class SimulatedDevice:
         if self.overflows_after is not None and last - self._index > self.overflows_after:
             raise CuptiError("cuptiPmSamplingDecodeData", OUT_OF_MEMORY)
         numbers = [i for i in range(self._index, last) if i not in self.missing]
-        start = np.array([self._since + i * period for i in numbers], np.int64)
+        start = np.array([self._since + i * period for i in numbers], np.int64) + self.clock.set_by_ns
         end = start + period
         if self.stale_first and self._index == 0 and len(start):
             start[0] = 0
@@ -90,7 +96,7 @@ class SimulatedDevice:
         for i, metric in enumerate(metrics):
             if metric.startswith("pcie__write"):
                 values[:, i] = self.own_pcie_bytes
-        return Decoded(start, end, values, full=len(numbers) > room)
+        return Decoded(start, end, values, overflow=self.flags_overflow, full=len(numbers) > room)
 
     def disable(self) -> None:
         self.enabled = False

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
 
+from perfzero.record import sampler_client
 from perfzero.record.sampler import pack, unpack
 from perfzero.record.sampler_client import SamplerClient, sampler_command
 from perfzero.values import Gpu, Samples
@@ -93,6 +97,125 @@ def test_a_sampler_that_is_killed_is_reported_gone():
     os.kill(client.pid, signal.SIGKILL)
     assert heard.wait_for("gone")["exit_code"] == -signal.SIGKILL
     client.quit()
+
+
+def speaker(code: str) -> list[str]:
+    """A process in the place of a sampler that does something else."""
+    return [sys.executable, "-c", f"import os, sys, time\n{code}"]
+
+
+@pytest.mark.parametrize("nonsense", ["hello", "[1, 2]", "3", "{}", '{"event": "samples", "kind": "zoom"}'])
+def test_a_sampler_that_talks_nonsense_is_ended_and_reported_gone(nonsense):
+    heard = Heard()
+    client = heard.client(speaker(f"print({nonsense!r}, 'x' * 200, sep='\\n', flush=True); time.sleep(60)"))
+    gone = heard.wait_for("gone")
+    client.quit()
+
+    assert gone["exit_code"] == -signal.SIGKILL
+    assert gone["detail"]
+
+
+def test_a_sampler_that_complains_at_length_is_still_heard():
+    heard = Heard()
+    client = heard.client(
+        speaker(
+            "sys.stderr.write('complaint\\n' * 30_000); sys.stderr.flush()\n"
+            'print(\'{"event": "ready"}\', flush=True); sys.exit(3)'
+        )
+    )
+    heard.wait_for("ready")
+    gone = heard.wait_for("gone")
+    client.quit()
+
+    assert gone["exit_code"] == 3
+    assert gone["detail"].endswith("complaint")
+
+
+def test_samplers_that_do_not_leave_are_waited_for_together(monkeypatch):
+    monkeypatch.setattr(sampler_client, "GOODBYE_S", 0.6)
+    heard = Heard()
+    clients = [heard.client(speaker("time.sleep(60)")) for _ in range(3)]
+    began = time.monotonic()
+    for client in clients:
+        client.leave()
+    for client in clients:
+        client.quit()
+
+    assert time.monotonic() - began < 1.5  # one after the other: 1.8 s and more
+    assert len([e for e in heard.events if e["event"] == "gone"]) == 3
+
+
+def test_telling_a_sampler_to_leave_does_not_wait_for_it():
+    heard = Heard()
+    client = heard.client(speaker("time.sleep(60)"))
+    began = time.monotonic()
+    client.leave()
+    assert time.monotonic() - began < 0.5
+    assert not client.left
+    client.kill()
+    heard.wait_for("gone")
+    client.quit()
+    assert client.left
+
+
+def test_losses_are_told_when_they_are_noticed_and_not_at_the_windows_end():
+    heard = Heard()
+    client = heard.client(simulated("device.missing = set(range(100, 120))"))
+    client.open(period_ns=1_000_000, drain_s=0.1)
+    client.start(kind="continuous")
+    gap = heard.wait_for("gap")
+    assert not [e for e in heard.events if e["event"] == "window"]
+    client.quit()
+    window = heard.wait_for("window")
+
+    assert gap["samples"] == window["lost"] == 20
+    assert len([e for e in heard.events if e["event"] == "gap"]) == 1
+
+
+def test_a_window_without_end_is_written_down_in_parts_that_leave_nothing_out():
+    heard = Heard()
+    client = heard.client(simulated("from perfzero.record import sampler as s; s.CONTINUOUS_WINDOW_S = 0.3"))
+    client.open(period_ns=1_000_000, drain_s=0.1, counters=["gr_active"])
+    client.start(kind="continuous")
+    heard.wait_for("window", count=2)
+    client.quit()
+    windows = [e for e in heard.events if e["event"] == "window"]
+
+    assert [w["more"] for w in windows] == [True] * (len(windows) - 1) + [False]
+    assert all(b["start_ns"] == a["end_ns"] for a, b in pairwise(windows))
+    assert sum(w["samples"] for w in windows) == sum(len(s) for _, s in heard.samples)
+    assert [e["event"] for e in heard.events].count("started") == len(windows)
+
+
+def test_where_the_library_lies_survives_sudo(monkeypatch):
+    monkeypatch.setenv("PERFZERO_CUPTI", "/opt/cupti/libcupti.so.13")
+    monkeypatch.delenv("CUDA_HOME", raising=False)
+    command = sampler_command(GPU, sudo=True)
+
+    assert command[:2] == ["sudo", "-n"]
+    assert "--PERFZERO_CUPTI=/opt/cupti/libcupti.so.13" in command
+    assert not [word for word in command if "CUDA_HOME" in word]
+
+
+def test_a_sampler_takes_the_librarys_place_from_its_arguments():
+    if Path("/proc/driver/nvidia").exists():
+        pytest.skip("this machine has a driver")
+    code = (
+        "import os; from perfzero.record.sampler import main\n"
+        "main(['--gpu', '0', '--uuid', 'GPU-0', '--CUDA_HOME=/opt/cuda'])\n"
+        "os.write(2, os.environ['CUDA_HOME'].encode())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stderr.endswith(b"/opt/cuda")
+
+
+def test_a_sampler_never_takes_the_processor_from_a_running_program():
+    code = (
+        "import os; from perfzero.record.sampler import stay_behind\n"
+        "stay_behind(); print(os.sched_getscheduler(0))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert int(done.stdout) == os.SCHED_BATCH
 
 
 def test_the_end_of_its_input_ends_a_sampler_in_the_middle_of_a_window():

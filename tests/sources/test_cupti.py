@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from perfzero.errors import DeviceBusy, NotPermitted, SourceError
-from perfzero.sources import _libcupti
+from perfzero.sources import _libcupti, cupti
 from perfzero.sources.cupti import BUFFER_BYTES, PmSampler, find_libraries
 from simulated import Clock, SimulatedDevice
 
@@ -25,7 +25,7 @@ def device(clock: Clock) -> SimulatedDevice:
 
 @pytest.fixture
 def sampler(device: SimulatedDevice, clock: Clock) -> PmSampler:
-    sampler = PmSampler(device, clock_ns=clock)
+    sampler = PmSampler(device, clock_ns=clock, monotonic_ns=clock.monotonic)
     sampler.open(period_ns=MS, drain_s=0.5)
     return sampler
 
@@ -65,16 +65,99 @@ def test_samples_that_never_came_are_counted_as_lost(sampler, device, clock):
     assert [(loss.samples, loss.reason) for loss in sampler.losses] == [(10, "samples are missing")]
 
 
+def test_samples_that_are_missing_at_a_windows_start_are_counted_too(sampler, device, clock):
+    device.missing = set(range(50))
+    sampler.start()
+    clock.sleep(0.4)
+    sampler.stop()
+
+    assert [(loss.samples, loss.reason) for loss in sampler.losses] == [(51, "samples are missing")]
+
+
+def test_a_start_that_takes_its_milliseconds_loses_nothing(sampler, device, clock):
+    device.missing = set(range(15))
+    sampler.start()
+    clock.sleep(0.4)
+    sampler.stop()
+
+    assert sampler.losses == []
+
+
+def test_an_overflow_flag_with_all_samples_there_is_no_loss(sampler, device, clock):
+    device.flags_overflow = True
+    sampler.start()
+    clock.sleep(0.4)
+    assert len(sampler.stop()) == 399
+    assert sampler.losses == []
+
+
+def test_a_hole_after_an_overflow_flag_is_named_after_it(sampler, device, clock):
+    device.flags_overflow = True
+    device.missing = set(range(395, 420))  # across the drain
+    sampler.start()
+    clock.sleep(0.4)
+    sampler.read()
+    device.flags_overflow = False
+    clock.sleep(0.1)
+    sampler.stop()
+
+    assert [(loss.samples, loss.reason) for loss in sampler.losses] == [
+        (25, "the hardware buffer overflowed")
+    ]
+
+
+def test_a_clock_that_is_set_back_in_a_window_costs_its_later_samples_and_they_are_counted(sampler, clock):
+    sampler.start()
+    clock.sleep(0.2)
+    sampler.read()
+    clock.set_by_ns = -3600 * 1000 * MS
+    clock.sleep(0.2)
+    samples = sampler.stop()
+
+    assert len(samples) + sum(loss.samples for loss in sampler.losses) == 200
+    assert {loss.reason for loss in sampler.losses} == {"the machine's clock was set back"}
+
+
+def test_a_clock_that_is_set_forward_asks_for_no_larger_image(sampler, device, clock):
+    sampler.start()
+    clock.sleep(0.2)
+    sampler.read()
+    clock.set_by_ns = 24 * 3600 * 1000 * MS
+    clock.sleep(0.2)
+    sampler.read()
+
+    assert device.rooms[1] == device.rooms[0]
+
+
+def test_an_image_holds_no_more_than_the_hardware_buffer_can(sampler, device, clock):
+    sampler.start()
+    clock.sleep(3600.0)
+    sampler.read()
+
+    _, _, buffer_bytes = device.configured[-1]
+    assert device.rooms[-1] <= buffer_bytes / 500 / len(sampler.resolution.metrics) + 64
+
+
+def test_samples_that_come_late_but_come_are_no_silence(sampler, device, clock):
+    """Decoding may fall behind: then the last stamp is seconds old although sampling goes on."""
+    sampler.start()
+    for _ in range(3):
+        clock.sleep(0.6)
+        clock.set_by_ns += 2000 * MS
+        sampler.read()
+    assert sampler.running
+
+
 def test_sampling_that_ends_by_itself_is_noticed(sampler, device, clock):
     device.silent_after_ns = 300 * MS
     sampler.start()
     clock.sleep(0.5)
     assert len(sampler.read()) == 299
-    clock.sleep(1.0)
+    clock.sleep(1.1)
 
     with pytest.raises(SourceError, match="stopped delivering"):
         sampler.read()
-    assert sum(loss.samples for loss in sampler.losses) == 1200
+    assert sum(loss.samples for loss in sampler.losses) == 1300
 
 
 def test_a_tail_that_is_missing_at_the_stop_is_a_loss(sampler, device, clock):
@@ -107,6 +190,59 @@ def test_a_late_drain_gets_a_larger_image_and_loses_nothing(sampler, device, clo
 
     assert len(late) == 899
     assert device.rooms[-1] > 900
+    clock.sleep(0.5)
+    sampler.read()
+    assert device.rooms[-1] < 700  # and it is not kept
+
+
+class CountingLibrary:
+    """libcupti as far as one session needs it, at the level of its calls: images are counted, not filled."""
+
+    version, path = 130001, "/nowhere/libcupti.so.13"
+
+    def __init__(self):
+        self.images: list[int] = []
+
+    def initialize(self):
+        pass
+
+    def chip_name(self, index):
+        return "GH100"
+
+    def availability(self, index):
+        return None
+
+    def call(self, name, reference):
+        parameters = reference._obj
+        if name == "cuptiPmSamplingGetCounterDataSize":
+            self.images.append(parameters.maxSamples)
+            parameters.counterDataSize = 16
+        if name == "cuptiProfilerHostGetConfigImageSize":
+            parameters.configImageSize = 16
+
+    def function(self, name):
+        return None
+
+
+class Cuda:
+    def index_of(self, uuid):
+        return 0
+
+    def attribute(self, index, attribute):
+        return 1
+
+
+def test_the_image_of_a_late_drain_is_given_back_and_one_of_about_the_right_size_is_kept(monkeypatch):
+    library = CountingLibrary()
+    monkeypatch.setattr(cupti, "load_cuda", Cuda)
+    monkeypatch.setattr(cupti, "load_library", lambda hints, index: library)
+    device = cupti.CuptiDevice("GPU-0")
+    device.enable()
+    device.configure(("gr__cycles_active.avg",), period_ns=MS, buffer_bytes=1 << 20)
+
+    for room in (600, 600, 5000, 600, 620, 600):
+        device.decode(room)
+    assert library.images == [600, 5000, 600, 620]
 
 
 def test_our_own_record_stream_is_taken_off_the_pcie_traffic(sampler, clock):
@@ -125,7 +261,7 @@ def test_a_programs_constant_pcie_traffic_is_not_taken_off_as_ours(sampler, devi
 
 
 def test_the_hardware_buffer_is_sized_for_the_drain_within_bounds(device, clock):
-    sampler = PmSampler(device, clock_ns=clock)
+    sampler = PmSampler(device, clock_ns=clock, monotonic_ns=clock.monotonic)
     for period, low, high in ((MS, *BUFFER_BYTES), (2_000, BUFFER_BYTES[1], BUFFER_BYTES[1])):
         sampler.open(period_ns=period, drain_s=0.5)
         assert low <= device.configured[-1][2] <= high
@@ -150,7 +286,7 @@ def test_a_session_can_be_opened_again_after_it_was_closed(sampler, clock):
 def test_a_busy_device_is_named_as_such_with_the_way_out(device, clock):
     device.busy = True
     with pytest.raises(DeviceBusy, match="dcgmi profile --pause"):
-        PmSampler(device, clock_ns=clock).open(period_ns=MS, drain_s=0.5)
+        PmSampler(device, clock_ns=clock, monotonic_ns=clock.monotonic).open(period_ns=MS, drain_s=0.5)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +301,7 @@ def test_a_busy_device_is_named_as_such_with_the_way_out(device, clock):
 def test_a_refusal_says_why_and_what_to_do(device, clock, code, error, words):
     device.refuse = code
     with pytest.raises(error, match=words) as caught:
-        PmSampler(device, clock_ns=clock).open(period_ns=MS, drain_s=0.5)
+        PmSampler(device, clock_ns=clock, monotonic_ns=clock.monotonic).open(period_ns=MS, drain_s=0.5)
     assert "perfzero record --source gpm" in str(caught.value)
 
 

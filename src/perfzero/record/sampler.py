@@ -22,6 +22,7 @@ when it runs as root and the recorder does not.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import json
 import os
@@ -41,6 +42,12 @@ from perfzero.values import Samples
 
 MESSAGE_LIMIT = 1 << 20
 """A longer command line than this many bytes is no command."""
+
+CONTINUOUS_WINDOW_S = 60.0
+"""A window without end is written down as windows of this length, so that little is lost with us."""
+
+PASSED_ENVIRONMENT = ("PERFZERO_CUPTI", "CUDA_HOME", "CUDA_PATH")
+"""Where a libcupti lies; sudo would take these from us, so they come as arguments."""
 
 
 def pack(samples: Samples) -> np.ndarray[Any, Any]:
@@ -78,9 +85,8 @@ class Sampler:
         self._kind = ""
         self._drain_s = 0.5
         self._begun_ns = self._ended_ns = 0
-        self._count = 0
-        self._drain_at = float("inf")
-        self._stop_at = float("inf")
+        self._count = self._lost = self._reported = 0
+        self._drain_at = self._stop_at = self._roll_at = float("inf")
 
     def say(self, event: str, **fields: Any) -> None:
         """One event to the recorder."""
@@ -123,6 +129,10 @@ class Sampler:
             elif now >= self._drain_at:
                 self._drain_at = now + self._drain_s
                 self._emit(self._pm.read())
+                if now >= self._roll_at:
+                    self._roll_at = now + CONTINUOUS_WINDOW_S
+                    self._write_window(self._pm.last_end_ns, more=True)
+                    self._begin_window(self._pm.last_end_ns)
         except SourceError as error:
             self.fail(error)
 
@@ -140,13 +150,17 @@ class Sampler:
         self.say("opened", metrics=dict(resolution.metrics), left_out=dict(resolution.left_out))
 
     def _start(self, kind: str, duration_s: float | None) -> None:
-        self._kind, self._count, self._ended_ns = kind, 0, 0
+        self._kind, self._ended_ns, self._reported = kind, 0, 0
         self._pm.start()
-        self._begun_ns = time.time_ns()
         now = time.monotonic()
         self._stop_at = float("inf") if duration_s is None else now + float(duration_s)
+        self._roll_at = now + CONTINUOUS_WINDOW_S if duration_s is None else float("inf")
         self._drain_at = now + self._drain_s
-        self.say("started", kind=kind, start_ns=self._begun_ns)
+        self._begin_window(time.time_ns())
+
+    def _begin_window(self, start_ns: int) -> None:
+        self._begun_ns, self._count, self._lost = start_ns, 0, 0
+        self.say("started", kind=self._kind, start_ns=start_ns, period_ns=self._pm.period_ns)
 
     def _stop(self) -> None:
         if self._pm.running:
@@ -156,6 +170,7 @@ class Sampler:
             self._end_window()
 
     def _emit(self, samples: Samples) -> None:
+        self._report_losses()
         if len(samples):
             self._count += len(samples)
             self.say("samples", kind=self._kind)
@@ -164,27 +179,38 @@ class Sampler:
             self._out.write(block.getbuffer())
             self._out.flush()
 
-    def _end_window(self) -> None:
-        if not self._kind:
-            return
-        losses = self._pm.losses
+    def _report_losses(self) -> None:
+        """Say what went missing as soon as it is known: we may not live to see the window's end."""
+        losses = self._pm.losses[self._reported :]
+        self._reported += len(losses)
+        self._lost += sum(loss.samples for loss in losses)
         for loss in losses:
             self.say(
                 "gap", start_ns=loss.start_ns, end_ns=loss.end_ns, reason=loss.reason, samples=loss.samples
             )
+
+    def _end_window(self) -> None:
+        if not self._kind:
+            return
+        self._report_losses()
+        self._write_window(self._ended_ns or time.time_ns(), more=False)
+        self._kind = ""
+        self._stop_at = self._drain_at = self._roll_at = float("inf")
+
+    def _write_window(self, end_ns: int, *, more: bool) -> None:
+        """Report the window up to *end_ns*; with *more*, sampling goes on and the next begins there."""
         self.say(
             "window",
             gpu=self._gpu,
             kind=self._kind,
             start_ns=self._begun_ns,
-            end_ns=self._ended_ns or time.time_ns(),
+            end_ns=end_ns,
             period_ns=self._pm.period_ns,
             samples=self._count,
-            lost=sum(loss.samples for loss in losses),
+            lost=self._lost,
+            more=more,
             cpu_s=time.process_time(),
         )
-        self._kind = ""
-        self._stop_at = self._drain_at = float("inf")
 
 
 def serve(sampler: Sampler, commands: int) -> None:
@@ -202,16 +228,28 @@ def serve(sampler: Sampler, commands: int) -> None:
         sampler.tick()
 
 
+def stay_behind() -> None:
+    """Never take the processor from a program that is running on it: wait for the end of its time slice."""
+    with contextlib.suppress(OSError):  # a sandbox may forbid it
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the sampler of one GPU."""
     parser = argparse.ArgumentParser(prog="perfzero-sampler", description="Not for people; see the module.")
     parser.add_argument("--gpu", type=int, required=True)
     parser.add_argument("--uuid", required=True)
     parser.add_argument("--hint", action="append", default=[])
+    for name in PASSED_ENVIRONMENT:
+        parser.add_argument(f"--{name}", default=None)
     options = parser.parse_args(argv)
+    given = {name: value for name in PASSED_ENVIRONMENT if (value := getattr(options, name)) is not None}
+    os.environ.update(given)
     # Ctrl-C is for the observed program and the recorder; the end of our input ends us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the recorder has its own blocked
+    stay_behind()
     # libcupti may print; what it prints must not land among the events.
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

@@ -8,6 +8,7 @@ alone is started through it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -21,11 +22,17 @@ from typing import IO, Any
 import numpy as np
 
 import perfzero
-from perfzero.record.sampler import unpack
+from perfzero.record.sampler import MESSAGE_LIMIT, PASSED_ENVIRONMENT, unpack
 from perfzero.values import Gpu, Samples
 
 GOODBYE_S = 3.0
 """How long a sampler may take to give the device back (80 ms on an H200) before it is killed."""
+
+KILLED_S = 1.0
+"""How long a killed process is waited for; one that hangs in the driver is left to the system."""
+
+STDERR_KEPT = 65536
+"""How many of the last bytes that a sampler wrote to standard error are kept."""
 
 OnSamples = Callable[[int, str, Samples], None]
 OnEvent = Callable[[int, Mapping[str, Any]], None]
@@ -41,15 +48,19 @@ def sampler_command(gpu: Gpu, *, hints: Sequence[str] = (), sudo: bool = False) 
     command = [sys.executable, "-I", "-c", code, "--gpu", str(gpu.index), "--uuid", gpu.uuid]
     for hint in hints:
         command += ["--hint", hint]
+    for name in PASSED_ENVIRONMENT:
+        if value := os.environ.get(name):
+            command.append(f"--{name}={value}")
     return ["sudo", "-n", *command] if sudo else command
 
 
 class SamplerClient:
     """
-    A running sampler of one GPU.
+    A running sampler of one GPU. Raises OSError when the process cannot be started.
 
     *on_samples(gpu, kind, samples)* and *on_event(gpu, event)* are called from the reading
-    thread; the last event is "gone", with the exit code and what it wrote to standard error.
+    thread; the last event is "gone", with the time, the exit code and what it wrote to standard error.
+    One that says what cannot be understood is killed.
     """
 
     def __init__(
@@ -67,6 +78,8 @@ class SamplerClient:
         self._on_samples = on_samples
         self._on_event = on_event
         self._lock = threading.Lock()
+        self._asked_to_leave_at: float | None = None
+        self._said = b""
         self._process = subprocess.Popen(
             command or sampler_command(gpu, hints=hints, sudo=sudo),
             stdin=subprocess.PIPE,
@@ -76,7 +89,10 @@ class SamplerClient:
             start_new_session=True,
             env=_plain_environment(),
         )
-        self._thread = threading.Thread(target=self._listen, name=f"sampler-{gpu.index}", daemon=True)
+        name = f"sampler-{gpu.index}"
+        self._stderr = threading.Thread(target=self._read_stderr, name=f"{name}-stderr", daemon=True)
+        self._stderr.start()
+        self._thread = threading.Thread(target=self._listen, name=name, daemon=True)
         self._thread.start()
 
     @property
@@ -101,27 +117,52 @@ class SamplerClient:
         """Give the counters back; the process stays."""
         self._tell(do="close")
 
+    def leave(self) -> None:
+        """Tell it to end window, session and process; `quit` waits for that."""
+        if self._asked_to_leave_at is not None:
+            return
+        self._asked_to_leave_at = time.monotonic()
+        self._tell(do="close")
+        self._end_input()
+
+    @property
+    def left(self) -> bool:
+        """Whether `quit` would return at once: all it said has been heard, or it was given up."""
+        asked = self._asked_to_leave_at
+        return not self._thread.is_alive() or (asked is not None and time.monotonic() > asked + GOODBYE_S)
+
+    def kill(self) -> None:
+        """End it now; the driver frees the device. One of root's, through sudo, loses its input instead."""
+        self._asked_to_leave_at = self._asked_to_leave_at or time.monotonic()
+        with contextlib.suppress(PermissionError):
+            self._process.kill()
+        self._end_input()
+
     def quit(self) -> None:
-        """End the sampler: window, session and process. Returns when all it said has been heard."""
-        try:
-            self._tell(do="close")
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-        except OSError:
-            pass  # it is gone already
-        try:
-            self._process.wait(GOODBYE_S)
-        except subprocess.TimeoutExpired:
-            # It may be root's, through sudo: then the end of its input has to do.
-            try:
-                self._process.kill()
-            except PermissionError:
-                return
-            self._process.wait()
-        self._thread.join(GOODBYE_S)
-        for pipe in (self._process.stdout, self._process.stderr):
-            if pipe is not None:
+        """End the sampler. Returns when all it said has been heard, or some `GOODBYE_S` after `leave`."""
+        self.leave()
+        assert self._asked_to_leave_at is not None
+        patience = self._asked_to_leave_at + GOODBYE_S
+        self._wait_until(patience)
+        if self._process.poll() is None:
+            self.kill()
+            self._wait_until(patience + KILLED_S)
+        for thread, pipe in (
+            (self._thread, self._process.stdout),
+            (self._stderr, self._process.stderr),
+        ):
+            thread.join(max(0.1, patience + KILLED_S - time.monotonic()))
+            if pipe is not None and not thread.is_alive():
                 pipe.close()
+
+    def _wait_until(self, moment_s: float) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(max(0.0, moment_s - time.monotonic()))
+
+    def _end_input(self) -> None:
+        assert self._process.stdin is not None
+        with self._lock, contextlib.suppress(OSError):  # what was written last finds nobody
+            self._process.stdin.close()
 
     def _tell(self, **command: Any) -> None:
         with self._lock:
@@ -132,34 +173,43 @@ class SamplerClient:
             except (BrokenPipeError, ValueError):
                 pass  # the listening thread reports that it is gone
 
+    def _read_stderr(self) -> None:
+        # All the time: a full pipe would stop the sampler.
+        assert self._process.stderr is not None
+        while data := os.read(self._process.stderr.fileno(), 65536):
+            self._said = (self._said + data)[-STDERR_KEPT:]
+
     def _listen(self) -> None:
-        out = self._process.stdout
-        assert out is not None
-        said = b""
         trouble = ""
         try:
-            for line in iter(out.readline, b""):
-                event = json.loads(line)
-                if "cpu_s" in event:
-                    self.cpu_s = float(event["cpu_s"])
-                if event.get("event") == "samples":
-                    table = np.lib.format.read_array(_Bytes(out), allow_pickle=False)
-                    self._on_samples(self.gpu.index, str(event["kind"]), unpack(table))
-                else:
-                    self._on_event(self.gpu.index, event)
-        except (ValueError, OSError, KeyError) as error:
-            trouble = f"{type(error).__name__}: {error}"  # it died in the middle of a message
-        assert self._process.stderr is not None
-        said = self._process.stderr.read(65536)
+            self._hear_out()
+        except Exception as error:  # noqa: BLE001 - whatever it said, it must not be waited for in vain
+            trouble = f"{type(error).__name__}: {error}"
+            self.kill()
+        gone_ns = time.time_ns()
         # The main thread may be reaping the process at the same time.
         for _ in range(100):
             if self._process.poll() is not None:
                 break
             time.sleep(0.01)
-        detail = trouble or said.decode("utf-8", "replace").strip()[-2000:]
-        self._on_event(
-            self.gpu.index, {"event": "gone", "exit_code": self._process.returncode, "detail": detail}
-        )
+        self._stderr.join(KILLED_S)
+        detail = trouble or self._said.decode("utf-8", "replace").strip()[-2000:]
+        gone = {"event": "gone", "time_ns": gone_ns, "exit_code": self._process.returncode, "detail": detail}
+        self._on_event(self.gpu.index, gone)
+
+    def _hear_out(self) -> None:
+        """Pass on all it says, until it says no more."""
+        out = self._process.stdout
+        assert out is not None
+        while line := out.readline(MESSAGE_LIMIT):
+            event = json.loads(line)
+            if "cpu_s" in event:
+                self.cpu_s = float(event["cpu_s"])
+            if event["event"] == "samples":
+                table = np.lib.format.read_array(_Bytes(out), allow_pickle=False)
+                self._on_samples(self.gpu.index, str(event["kind"]), unpack(table))
+            else:
+                self._on_event(self.gpu.index, event)
 
 
 class _Bytes:

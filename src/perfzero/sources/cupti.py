@@ -60,6 +60,9 @@ traffic: 15 KB a sample on an idle H200 at 22 metrics, up to 67 KB while its uni
 BUFFER_BYTES = (16 << 20, 512 << 20)
 """Least and largest hardware buffer asked for: pinned host memory, and getting its pages costs CPU."""
 
+SMALLEST_RECORD_BYTES = 500
+"""What a sample takes per metric at least: the hardware buffer cannot hold more samples than that gives."""
+
 BUFFER_MARGIN = 1.3
 """The hardware buffer holds this factor times the records of one drain: a busy host drains late."""
 
@@ -202,7 +205,7 @@ class CuptiDevice:
         """What has been recorded since the last call, with room for *room* samples."""
         assert self._pm is not None
         assert self._host is not None
-        if room > self._room:
+        if room > self._room or room < self._room // 2:  # a late drain's large image is not kept
             self._pm.allocate(self._metrics, samples=room)
             self._room = room
         return Decoded(*self._pm.decode(self._host, self._metrics))
@@ -240,19 +243,27 @@ class PmSampler:
     Period and counters belong to the session: to change them, close and open again.
     """
 
-    def __init__(self, device: PmDevice, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(
+        self,
+        device: PmDevice,
+        *,
+        clock_ns: Callable[[], int] = time.time_ns,
+        monotonic_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
         self._device = device
-        self._clock_ns = clock_ns
+        self._clock_ns = clock_ns  # what the samples are stamped with; it may be set
+        self._monotonic_ns = monotonic_ns
         self._resolutions: dict[tuple[str, ...], Resolution] = {}
         self.resolution: Resolution | None = None
         self.period_ns = 0
         self._open = False
         self._running = False
-        self._room = 0
+        self._room = self._most_room = 0
         self._window_start_ns = 0
         self._last_end_ns = 0
-        self._drained_ns = 0
+        self._drained_ns = self._came_ns = 0  # monotonic: the last drain, and the last that brought samples
         self._count = 0
+        self._why_missing = ""
         self.losses: list[Loss] = []
 
     @property
@@ -264,6 +275,11 @@ class PmSampler:
     def is_open(self) -> bool:
         """Whether this process holds the counters."""
         return self._open
+
+    @property
+    def last_end_ns(self) -> int:
+        """Where the last sample of the current window ends; the window's start while there is none."""
+        return self._last_end_ns
 
     def open(
         self, *, period_ns: int, drain_s: float, counters: Sequence[Counter] | None = None
@@ -287,10 +303,9 @@ class PmSampler:
             if not resolution.metrics:
                 raise SourceError("No hardware counter of this GPU can be sampled with this libcupti.")
             per_drain = drain_s * 1e9 / period_ns * RECORD_BYTES * len(resolution.metrics)
+            buffer_bytes = int(min(max(BUFFER_MARGIN * per_drain, BUFFER_BYTES[0]), BUFFER_BYTES[1]))
             self._device.configure(
-                tuple(resolution.metrics.values()),
-                period_ns=period_ns,
-                buffer_bytes=int(min(max(BUFFER_MARGIN * per_drain, BUFFER_BYTES[0]), BUFFER_BYTES[1])),
+                tuple(resolution.metrics.values()), period_ns=period_ns, buffer_bytes=buffer_bytes
             )
         except CuptiError as error:
             self.close()
@@ -301,6 +316,7 @@ class PmSampler:
         self.resolution = resolution
         self.period_ns = period_ns
         self._room = int(IMAGE_MARGIN[0] * drain_s * 1e9 / period_ns) + IMAGE_MARGIN[1]
+        self._most_room = buffer_bytes // (SMALLEST_RECORD_BYTES * len(resolution.metrics)) + IMAGE_MARGIN[1]
         return resolution
 
     def start(self) -> None:
@@ -310,27 +326,31 @@ class PmSampler:
         except CuptiError as error:
             raise explain(error) from None
         self._running = True
-        self._window_start_ns = self._last_end_ns = self._drained_ns = self._clock_ns()
+        self._window_start_ns = self._last_end_ns = self._clock_ns()
+        self._drained_ns = self._came_ns = self._monotonic_ns()
         self._count = 0
+        self._why_missing = ""
         self.losses = []
 
     def read(self) -> Samples:
         """The samples since the last call. Raises `SourceError` when the session is broken: close it then."""
-        now = self._clock_ns()
-        backlog = (now - self._drained_ns) / self.period_ns
-        room = max(self._room, int(IMAGE_MARGIN[0] * backlog) + IMAGE_MARGIN[1])
+        now, monotonic = self._clock_ns(), self._monotonic_ns()
+        backlog = int(IMAGE_MARGIN[0] * (monotonic - self._drained_ns) / self.period_ns) + IMAGE_MARGIN[1]
         try:
-            decoded = self._device.decode(room)
+            decoded = self._device.decode(max(self._room, min(backlog, self._most_room)))
         except CuptiError as error:
             self._running = False
             if error.code == _libcupti.OUT_OF_MEMORY:
                 self._lose(self._last_end_ns, now, "the hardware buffer overflowed")
             raise explain(error) from None
-        self._drained_ns = now
-        if decoded.overflow:
-            self._lose(self._last_end_ns, now, "the hardware buffer overflowed")
-        samples = self._tidy(decoded)
-        silent = now - self._last_end_ns
+        self._drained_ns = monotonic
+        # The flag alone is no loss: what is missing shows as a hole, in this drain or the next.
+        why = "the hardware buffer overflowed" if decoded.overflow else ""
+        samples = self._tidy(decoded, why or self._why_missing or "samples are missing")
+        self._why_missing = why
+        if len(decoded.start_ns):
+            self._came_ns = monotonic
+        silent = monotonic - self._came_ns
         if self._running and silent > max(SILENT_S * 1e9, 50 * self.period_ns):
             self._lose(self._last_end_ns, now, "sampling ended by itself")
             raise SourceError("PM sampling stopped delivering samples, with no error from the driver.")
@@ -349,7 +369,9 @@ class PmSampler:
         samples = self.read()
         # Starting and stopping take a few milliseconds, in which no sample is owed.
         if stopped_ns - self._last_end_ns > max(4 * self.period_ns, START_STOP_NS):
-            self._lose(self._last_end_ns, stopped_ns, "sampling ended before it was stopped")
+            self._lose(
+                self._last_end_ns, stopped_ns, self._why_missing or "sampling ended before it was stopped"
+            )
         return samples
 
     def close(self) -> None:
@@ -365,9 +387,9 @@ class PmSampler:
         if samples > 0:
             self.losses.append(Loss(start_ns, end_ns, samples, reason))
 
-    def _tidy(self, decoded: Decoded) -> Samples:
+    def _tidy(self, decoded: Decoded, why_missing: str) -> Samples:
         """
-        Canonical columns, and only rows that can be true.
+        Canonical columns, and only rows that can be true; what is missing between them is a loss.
 
         A first sample may start at 0 or long ago (its length is then wrong, its end is not), and
         once such a one came last: each row's order and length is checked.
@@ -376,15 +398,26 @@ class PmSampler:
         start, end = decoded.start_ns, decoded.end_ns
         length = end - start
         # Overflows and SYSCLK triggers stretch samples; a hundred periods is no sample any more.
-        good = (length > 0) & (length < 100 * self.period_ns)
-        good &= start > self._window_start_ns - max(3 * self.period_ns, START_STOP_NS)
+        whole = (length > 0) & (length < 100 * self.period_ns)
         after = np.concatenate(([self._last_end_ns if self._count else 0], end[:-1]))[: len(start)]
-        good &= start >= after - self.period_ns // 2
+        in_order = start > self._window_start_ns - max(3 * self.period_ns, START_STOP_NS)
+        in_order &= start >= after - self.period_ns // 2
+        early = whole & ~in_order
+        if not self._count:  # what is left of the window before comes first, and is owed to nobody
+            early[: max(1, int(np.argmax(whole & in_order)))] = False
+        if early.any():
+            # Stamps follow the machine's clock; a row that lies before the last one cannot be kept.
+            stamps = int(start[early].min()), int(end[early].max())
+            self.losses.append(Loss(*stamps, int(early.sum()), "the machine's clock was set back"))
+        good = whole & in_order
         start, end, values = start[good], end[good], decoded.values[good]
         if len(start):
-            before = np.concatenate(([self._last_end_ns if self._count else start[0]], end[:-1]))
-            for i in np.flatnonzero(start - before > (MISSING_AFTER - 1) * self.period_ns):
-                self._lose(int(before[i]), int(start[i]), "samples are missing")
+            before = np.concatenate(([self._last_end_ns], end[:-1]))
+            owed = np.full(len(start), (MISSING_AFTER - 1) * self.period_ns)
+            if not self._count:  # since the window's start
+                owed[0] = max(4 * self.period_ns, START_STOP_NS)
+            for i in np.flatnonzero(start - before > owed):
+                self._lose(int(before[i]), int(start[i]), why_missing)
             self._last_end_ns = int(end[-1])
             self._count += len(start)
         columns = {
