@@ -15,22 +15,23 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import psutil
 
-from perfzero.errors import NoGpu, SourceError, UsageError
+from perfzero.errors import NoGpu, PerfzeroError, SourceError, UsageError
 from perfzero.record.cost import slowdown
 from perfzero.record.launch import Child, Invoker, invoking_user
 from perfzero.record.policy import Settings
 from perfzero.record.signals import Signals
 from perfzero.record.watch import GpuWatch, SourceChoice
 from perfzero.sources import nvml
+from perfzero.sources._find_libcupti import trusted_users
 from perfzero.sources.host import Host
-from perfzero.store.writer import RecordingWriter
+from perfzero.store.writer import RecordingWriter, prepare_folder
 from perfzero.values import Cost, Gpu, Note, Process, Samples, Window
 
 TICK_S = 0.2
@@ -181,7 +182,9 @@ class Recorder:
         Find the GPUs, create the recording, start the program.
 
         Raises `NoGpu`, `UsageError` (the folder is taken, the process does not exist) or `CannotStart`,
-        each before the program runs, and leaves nothing open then.
+        each before the program runs, and leaves nothing open and no recording then. Once a program
+        runs nothing is raised any more. Where none was to be started, whatever keeps all
+        GPUs from being watched is.
         """
         try:
             self._start()
@@ -215,8 +218,25 @@ class Recorder:
             else:
                 self._watched = Bystander(target.pid)
         except BaseException:
-            self._writer.close(complete=False)
+            self._discard()
             raise
+        try:
+            self._begin(gpus, user)
+        except Exception as error:
+            if not target.command:
+                self._watched.restore_signals()
+                self._close_sources()
+                self._discard()
+                raise
+            # The program is running and must not suffer: go on with what there is.
+            text = str(error) if isinstance(error, SourceError) else f"{type(error).__name__}: {error}"
+            self._ended_early = text.splitlines()[0]
+            self._note("source", text)
+            self._say(text)
+
+    def _begin(self, gpus: Sequence[Gpu], user: Invoker | None) -> None:
+        """What `start` does once the program runs."""
+        target = self._target
         self._begun = time.monotonic()
         if user is not None:
             self._say(f"the program runs as {user.name}, not as root")
@@ -225,13 +245,13 @@ class Recorder:
                 pid=self._watched.pid, command=target.command, threads_env=_environment(self._watched.pid)
             )
         )
-        try:
-            self._open(gpus)
-        except SourceError as error:
-            # The program is running and must not suffer: go on with what there is.
-            self._ended_early = str(error).splitlines()[0]
-            self._note("source", str(error))
-            self._say(str(error))
+        self._open(gpus)
+
+    def _discard(self) -> None:
+        """Leave nothing of a recording that never began."""
+        self._writer.close(complete=False)
+        with suppress(PerfzeroError):
+            prepare_folder(self.path, force=True)
 
     def watch(self) -> Ending:
         """Record until there is a reason to end, and say which. Raises `SourceError` for `--source pm`."""
@@ -264,14 +284,30 @@ class Recorder:
                 return "signal"
 
     def end(self) -> Path:
-        """Give every device back, state the cost, close the recording; returns its folder."""
-        ended_ns = time.time_ns()
-        watches = [*self._watches, *self._candidates]
-        for watch in watches:
-            watch.close()
-        if self._host is not None:
-            self._read_host()
-            self._host.close()
+        """
+        Give every device back, state the cost, close the recording; returns its folder.
+
+        Each of these is tried, whatever happens to the others; only then an exception comes through.
+        """
+        with ExitStack() as last_things:  # from the last to the first
+            last_things.callback(self._resources.close)
+            last_things.callback(self._writer.close)
+            last_things.callback(self._conclude, time.time_ns())
+            self._close_sources()
+        if self._writer.failed:
+            self._say(f"not everything could be written: {self._writer.failed}")
+        return self.path
+
+    def _close_sources(self) -> None:
+        with ExitStack() as sources:
+            if self._host is not None:
+                sources.callback(self._host.close)
+                sources.callback(self._read_host)
+            for watch in (*self._watches, *self._candidates):
+                sources.callback(watch.close)
+
+    def _conclude(self, ended_ns: int) -> None:
+        """Write into the manifest how it ended."""
         chosen = self._watches or self._candidates
         self._writer.update(
             **({"gpus": tuple(w.gpu for w in chosen)} if chosen else {}),
@@ -287,16 +323,11 @@ class Recorder:
             cost=self._cost(chosen),
             ended_ns=ended_ns,
         )
-        self._writer.close()
-        self._resources.close()
-        if self._writer.failed:
-            self._say(f"not everything could be written: {self._writer.failed}")
-        return self.path
 
     def wait(self) -> int | None:
         """Stay until the launched program has ended; returns its exit code, None where unknown."""
         while self._target.command and self._watched.running:
-            self._watched.wait(3600.0)
+            self._watched.wait(1.0)
         self._watched.restore_signals()
         return self._watched.returncode
 
@@ -429,14 +460,17 @@ def library_hints(command: Sequence[str], pid: int | None) -> list[str]:
     """
     Folders in which the observed program's own libcupti may lie: its Python's site-packages.
 
-    Only asked for where perfzero's own environment and the system have none; see `find_libraries`
-    for what root may load.
+    Root gets none from a process of anybody but root or the user who called sudo; see
+    `find_libraries` for what root may load besides.
     """
     hints: list[str] = []
     interpreter = None
     if pid is not None:
         try:
-            interpreter = psutil.Process(pid).environ().get("VIRTUAL_ENV")
+            process = psutil.Process(pid)
+            if os.geteuid() == 0 and not {*process.uids()} <= trusted_users():
+                return []  # root runs no code of others
+            interpreter = process.environ().get("VIRTUAL_ENV")
         except psutil.Error:
             interpreter = None
     roots = [Path(interpreter)] if interpreter else []
