@@ -32,14 +32,20 @@ from perfzero.sources import nvml
 from perfzero.sources._find_libcupti import trusted_users
 from perfzero.sources.host import Host
 from perfzero.store.writer import RecordingWriter, prepare_folder
-from perfzero.values import Cost, Gpu, Note, Process, Samples, Window
+from perfzero.values import Cost, Gpu, Note, Process, Samples
 
 TICK_S = 0.2
 HOST_EVERY_S = (1.0, 2.0)
 """Before and after the first half minute."""
-FIND_GPU_EVERY_S = 0.5
+FIND_GPU_EVERY_S = (1.0, 10.0)
+"""How often to look whether the program uses more GPUs, at first and when some have been found."""
 FIND_GPU_FOR_S = 10.0
-"""How long to look for the program among the GPUs' processes before all visible GPUs are taken."""
+"""
+How long to look closely: before process ids count as hidden, and after the first GPU was found,
+since the others of a distributed program follow soon.
+"""
+STEPS_AFTER_S = 20.0
+"""When to look for the first time how long a step takes; then again after half as long as it took."""
 
 Ending = Literal["program", "duration", "signal", "sure", "gpu"]
 
@@ -160,6 +166,9 @@ class Recorder:
         self._host: Host | None = None
         self._resources = ExitStack()
         self._begun = time.monotonic()
+        self._first_taken_s: float | None = None
+        self._environment: dict[str, str] = {}  # of the program, read while it lives
+        self._next_steps_s = STEPS_AFTER_S
         self._ended_early = ""
 
     @property
@@ -199,6 +208,7 @@ class Recorder:
         gpus = nvml.select(target.gpus) if target.gpus else nvml.discover()
         if not gpus:
             raise NoGpu("The driver lists no GPU.\nWhat can be read on this machine: perfzero doctor")
+        refuse_twins(gpus)
         if target.pid is not None:
             _existing(target.pid)
         self._writer = RecordingWriter(
@@ -240,10 +250,9 @@ class Recorder:
         self._begun = time.monotonic()
         if user is not None:
             self._say(f"the program runs as {user.name}, not as root")
+        self._environment = _environment(self._watched.pid)
         self._writer.update(
-            process=Process(
-                pid=self._watched.pid, command=target.command, threads_env=_environment(self._watched.pid)
-            )
+            process=Process(pid=self._watched.pid, command=target.command, threads_env=self._environment)
         )
         self._open(gpus)
 
@@ -256,7 +265,6 @@ class Recorder:
     def watch(self) -> Ending:
         """Record until there is a reason to end, and say which. Raises `SourceError` for `--source pm`."""
         next_host = next_find = 0.0
-        steps_known = False
         while True:
             now = time.monotonic() - self._begun
             if not self._watched.running:
@@ -269,14 +277,14 @@ class Recorder:
                 next_host = now + HOST_EVERY_S[now > 30.0]
                 self._read_host()
             if self._candidates and now >= next_find:
-                next_find = now + FIND_GPU_EVERY_S
                 self._find_gpus(now)
+                next_find = now + FIND_GPU_EVERY_S[self._found(now)]
             for watch in (*self._watches, *self._candidates):
                 watch.tick(now)
                 if watch.fatal is not None:
                     raise watch.fatal
-            if self._every_steps and not steps_known and now > 20:
-                steps_known = self._space_by_steps()
+            if self._every_steps and now >= self._next_steps_s:
+                self._space_by_steps(now)
             due = min((w.due_s for w in self._watches), default=math.inf)
             passed = time.monotonic() - self._begun
             number = self._watched.wait(min(TICK_S, max(0.001, due - passed)))
@@ -303,8 +311,14 @@ class Recorder:
             if self._host is not None:
                 sources.callback(self._host.close)
                 sources.callback(self._read_host)
-            for watch in (*self._watches, *self._candidates):
+            watches = (*self._watches, *self._candidates)
+            for watch in watches:
                 sources.callback(watch.close)
+            for watch in watches:  # all before the first is waited for
+                sources.callback(watch.leave)
+            if not self._watches:  # the program showed on none: then what was seen of all is the recording
+                for watch in self._candidates:
+                    sources.callback(watch.keep)
 
     def _conclude(self, ended_ns: int) -> None:
         """Write into the manifest how it ended."""
@@ -318,7 +332,7 @@ class Recorder:
                 pid=self._watched.pid,
                 command=self._target.command,
                 exit_code=self._watched.returncode,
-                threads_env=_environment(self._watched.pid),
+                threads_env=self._environment,
             ),
             cost=self._cost(chosen),
             ended_ns=ended_ns,
@@ -360,31 +374,34 @@ class Recorder:
             self._candidates.append(watch)
         if not self._candidates and trouble is not None:
             raise trouble
-        if self._target.gpus or len(self._candidates) == 1:
-            self._take(self._candidates)
+        if self._target.gpus or self._watched.pid is None or len(self._candidates) == 1:
+            self._take(self._candidates, 0.0)
 
-    def _take(self, watches: Sequence[GpuWatch]) -> None:
+    def _take(self, watches: Sequence[GpuWatch], now_s: float) -> None:
         """These are the GPUs to watch closely."""
         for watch in list(watches):
             self._candidates.remove(watch)
             self._watches.append(watch)
-            watch.start_sampler()
+            watch.take()
+        if self._watches and self._first_taken_s is None:
+            self._first_taken_s = now_s
+
+    def _found(self, now_s: float) -> bool:
+        """Whether the program's GPUs seem to be known."""
+        return self._first_taken_s is not None and now_s > self._first_taken_s + FIND_GPU_FOR_S
 
     def _find_gpus(self, now_s: float) -> None:
-        """Take the GPUs on which the program holds a context; all, when process ids are hidden."""
+        """Take the GPUs on which the program holds a context, or where ids are hidden, all that list none."""
         tree = self._host.pids() if self._host is not None else frozenset()
-        if self._watched.pid is None:
-            self._take(self._candidates)
-            return
-        for watch in list(self._candidates):
-            pids = nvml.processes(watch.gpu)
-            if pids and tree & set(pids):
-                self._take([watch])
-        working = any(w.working for w in self._candidates)
-        if not self._watches and working and now_s > FIND_GPU_FOR_S:
+        self._take([w for w in self._candidates if w.board.pids and tree & w.board.pids], now_s)
+        if self._found(now_s):
+            for watch in self._candidates:
+                watch.rest()
+        hidden = any(w.hides_processes for w in self._candidates)
+        if not self._watches and hidden and now_s > FIND_GPU_FOR_S:
             self._say("the driver does not show whose processes use which GPU: watching all of them")
-            self._note("pids", "Process ids are hidden: all visible GPUs are watched.")
-            self._take(self._candidates)
+            self._note("pids", "Process ids are hidden: all GPUs without any are watched.")
+            self._take([w for w in self._candidates if not w.pids], now_s)
 
     def _read_host(self) -> None:
         assert self._host is not None
@@ -399,31 +416,36 @@ class Recorder:
             return ()
         return tuple(sorted(watch.pids - self._seen_pids))
 
-    def _space_by_steps(self) -> bool:
+    def _space_by_steps(self, now_s: float) -> None:
         """--profiling-interval: one window every so many steps, once a step has been seen."""
         from perfzero.series.period import step_period
         from perfzero.store.reader import open_recording
 
         assert self._every_steps is not None
-        recording = open_recording(self.path)
+        first = self._next_steps_s == STEPS_AFTER_S
+        self._next_steps_s = 1.5 * now_s  # rarer and rarer: all that was sampled is read each time
         for watch in self._watches:
-            seen = recording.samples("pm", watch.gpu.index)
-            step_s = step_period(seen)
+            try:
+                step_s = step_period(open_recording(self.path).samples("pm", watch.gpu.index))
+            except PerfzeroError:
+                step_s = None
             if step_s is None:
                 continue
-            self._say(f"a step takes {step_s * 1e3:.1f} ms: a window every {self._every_steps} steps")
-            for other in self._watches:
-                other.choose_by_steps(self._every_steps * step_s)
-            return True
-        self._say("no step time can be seen yet: windows keep their default spacing")
-        return True
+            self._next_steps_s = math.inf
+            wanted_s = self._every_steps * step_s
+            spacing_s = max([other.choose_by_steps(wanted_s) for other in self._watches])
+            steps = round(spacing_s / step_s)
+            why = "" if spacing_s <= wanted_s else ", as windows need pauses ten times their length"
+            self._say(f"a step takes {step_s * 1e3:.1f} ms: a window every {steps} steps{why}")
+            return
+        if first:
+            self._say("no step time can be seen yet: windows keep their default spacing meanwhile")
 
     def _cost(self, watches: Sequence[GpuWatch]) -> Cost:
         wall = time.monotonic() - self._begun
-        windows: list[Window] = [w for watch in watches for w in watch.windows]
         averages = watches[0].averages() if watches else Samples.empty()
         effect = slowdown(averages, watches[0].windows if watches else ())
-        sampled = sum(w.end_ns - w.start_ns for w in windows) / 1e9
+        sampled = sum(w.sampled_ns for w in watches) / 1e9
         return Cost(
             wall_s=wall,
             recorder_cpu_s=time.process_time(),
@@ -454,6 +476,18 @@ class Recorder:
 
     def _note(self, kind: str, text: str) -> None:
         self._writer.note(Note(time.time_ns(), kind, text))
+
+
+def refuse_twins(gpus: Sequence[Gpu]) -> None:
+    """Raise `UsageError` for two MIG devices of one GPU: a recording tells its GPUs apart by index."""
+    seen: dict[int, str] = {}
+    for gpu in gpus:
+        if gpu.index in seen:
+            raise UsageError(
+                f"{seen[gpu.index]} and {gpu.uuid} are parts of the same GPU {gpu.index}, "
+                "and one recording cannot hold both.\nRecord them one by one, each with a --gpu of its own."
+            )
+        seen[gpu.index] = gpu.uuid
 
 
 def library_hints(command: Sequence[str], pid: int | None) -> list[str]:

@@ -3,7 +3,8 @@ Watching one GPU: GPM and board all the time, PM sampling in windows by the poli
 
 A `GpuWatch` is ticked several times a second by the recorder. It polls the cheap sources when
 they are due, asks the policy what to do with the sampler, and writes down everything that
-comes, goes wrong or is missing. Nothing in here waits.
+comes, goes wrong or is missing. Until the GPU turns out to be the program's it only looks, and
+writes nothing. Nothing in here waits.
 """
 
 from __future__ import annotations
@@ -11,18 +12,18 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import numpy as np
-
 from perfzero.errors import DeviceBusy, NoGpu, NoLibrary, NotPermitted, SourceError
+from perfzero.record.cost import Averages
 from perfzero.record.policy import DEFAULTS, Action, Policy, Settings, Situation
 from perfzero.record.sampler_client import SamplerClient
 from perfzero.record.settle import Settling
 from perfzero.sources.gpm import Gpm
-from perfzero.sources.nvml import Board
+from perfzero.sources.nvml import SLOW_EVERY, Board
 from perfzero.store.writer import RecordingWriter
 from perfzero.values import Gap, Gpu, Note, Samples, Tier, Window, WindowKind
 
@@ -39,6 +40,15 @@ GPM_DEFAULT = (
 """What GPM is asked for: enough for the verdict of a run that has nothing else."""
 
 BOARD_EVERY_S = 1.0
+
+RESTING_EVERY_S = 10.0
+"""How often to look at a GPU while the program uses others."""
+
+HELD_NS = 60_000_000_000
+"""How much of what was seen of a GPU is kept in memory until it turns out to be the program's."""
+
+UNCLAIMED_READINGS = 3
+"""A GPU that works in so many readings while nobody is listed on it has its processes hidden from us."""
 
 FLUSH_EVERY_S = 1.0
 """How much may be lost when the recorder is killed; a batch costs about 1.5 KB on disk, so no row by row."""
@@ -79,10 +89,37 @@ ZOOM = (
 RESTARTS = 2
 """A sampler that dies is started again so often; then the run goes on without it."""
 
+PATIENCE_S = 30.0
+"""
+A sampler that was told to do something and says nothing for so long hangs: while it samples it
+speaks up several times a second, and opening a session takes half a second ...
+"""
+
+START_PATIENCE_S = 90.0
+"""... but a cold network disk may take its time to deliver Python and libcupti."""
+
+OWN_PAUSE_S = 5.0
+"""When we ourselves were stopped for so long (Ctrl-Z), no silence of the sampler's counts."""
+
+KEPT_WINDOWS = 10_000
+"""The last windows are remembered for the estimate of the cost."""
+
 ERRORS = {e.__name__: e for e in (DeviceBusy, NoGpu, NoLibrary, NotPermitted, SourceError)}
 """The sampler reports its errors by name."""
 
 SourceChoice = Literal["auto", "pm", "gpm", "nvml"]
+
+
+@dataclass
+class OpenWindow:
+    """A window that has begun, as far as its samples have arrived; should its sampler die, we close it."""
+
+    kind: WindowKind
+    start_ns: int
+    period_ns: int
+    last_ns: int
+    samples: int = 0
+    lost: int = 0
 
 
 class GpuWatch:
@@ -101,8 +138,9 @@ class GpuWatch:
     ) -> None:
         self.gpu = gpu
         self.board = Board(gpu)
-        self.windows: list[Window] = []
-        self.gpm_rows: list[Samples] = []
+        self.board.slow_every = 1  # whose processes are on it is the question, until `take`
+        self.windows: deque[Window] = deque(maxlen=KEPT_WINDOWS)
+        self.sampled_ns = 0
         self.pids: set[int] = set()
         """Every process that was seen to hold a context on this GPU."""
         self.tier_reason = ""
@@ -117,10 +155,21 @@ class GpuWatch:
         self._say = say
         self._policy = Policy(settings)
         self._settling = Settling()
+        self._averages = Averages()
+        self._kept = self._resting = False
+        self._held_notes: list[Note] = []
+        self._unclaimed = 0
         self._client: SamplerClient | None = None
+        self._generation = 0  # of the client, so that what an earlier one says is not taken for its word
+        self._retired: list[SamplerClient] = []
+        self._ready = False
         self._with_sudo = False
+        self._refusal = ""
         self._lock = threading.Lock()
-        self._inbox: list[Mapping[str, Any]] = []
+        self._inbox: list[tuple[int, Mapping[str, Any]]] = []
+        self._open_window: OpenWindow | None = None
+        self._heard_s = self._ticked_s = time.monotonic()
+        self._trouble = ""
         self._session: Literal["none", "opening", "window", "zoom"] = "none"
         self._opening: Literal["window", "zoom"] = "window"
         self._sampling = False
@@ -128,6 +177,7 @@ class GpuWatch:
         self._working = False
         self._capped: list[tuple[float, bool]] = []
         self._gpm_due = self._board_due = self._flush_due = 0.0
+        self._gpm_seen_s = 0.0
         self._window_ends_s = math.inf
         self._pending: dict[str, list[Samples]] = {}
         self._missing_since_ns: int | None = None
@@ -150,17 +200,53 @@ class GpuWatch:
                 self._gpm = None
                 self._note("gpm", str(error).splitlines()[0])
 
-    def start_sampler(self) -> None:
+    def keep(self) -> None:
+        """Write down what is seen, that of the last minute included."""
+        self._kept = True
+        for note in self._held_notes:
+            self._writer.note(note)
+        self._held_notes = []
+
+    def take(self) -> None:
+        """This GPU is the program's: keep what is seen, and start to look closely."""
+        self.keep()
+        self.board.slow_every = SLOW_EVERY
+        if self._resting:
+            self._resting = False
+            self._board_due = 0.0
+            if self._gpm is not None:
+                try:
+                    self._gpm.open()
+                except SourceError as error:
+                    self._without_gpm(error)
+        self._start_sampler()
+
+    def rest(self) -> None:
+        """The program uses other GPUs: from now on only look, now and then, who is on this one."""
+        if not self._resting:
+            self._resting = True
+            if self._gpm is not None:
+                self._gpm.close()
+
+    def _start_sampler(self) -> None:
         """Start the process that holds the hardware counters, if they are wanted."""
-        if self._pm_wanted and self._client is None:
+        if not self._pm_wanted or self._client is not None:
+            return
+        self._generation += 1
+        generation = self._generation
+        self._ready = self._sampling = False
+        self._session = "opening"  # until it says it is ready
+        self._heard_s = time.monotonic()
+        try:
             self._client = SamplerClient(
                 self.gpu,
-                on_samples=self._on_samples,
-                on_event=self._on_event,
+                on_samples=lambda _, kind, samples: self._on_samples(generation, kind, samples),
+                on_event=lambda _, event: self._on_event(generation, event),
                 hints=self._hints,
                 sudo=self._with_sudo,
             )
-            self._session = "opening"  # until it says it is ready
+        except OSError as error:
+            self._give_up("SourceError", f"The sampler cannot be started: {error}.")
 
     @property
     def sampler_pid(self) -> int | None:
@@ -172,7 +258,7 @@ class GpuWatch:
         """What carried this GPU so far."""
         if self._pm_samples:
             return "pm"
-        return "gpm" if self.gpm_rows else "nvml"
+        return "gpm" if len(self._averages) else "nvml"
 
     @property
     def due_s(self) -> float:
@@ -180,17 +266,16 @@ class GpuWatch:
         return self._window_ends_s
 
     @property
-    def working(self) -> bool:
-        """Whether the GPU has had something to do."""
-        return self._working
+    def hides_processes(self) -> bool:
+        """Whether the GPU works although nobody was ever listed on it, as in a container."""
+        return self._unclaimed >= UNCLAIMED_READINGS
 
     def tick(self, now_s: float) -> None:
         """Do what is due at *now_s* seconds of the recording."""
-        with self._lock:
-            inbox, self._inbox = self._inbox, []
-        for event in inbox:
-            self._hear(event, now_s)
+        self._hear_all(now_s)
+        self._reap()
         self._poll(now_s)
+        self._mind_silence(now_s)
         if self._client is None:
             return
         action = self._policy.decide(
@@ -205,17 +290,20 @@ class GpuWatch:
         )
         self._act(action, now_s)
 
+    def leave(self) -> None:
+        """Tell the sampler to end, without waiting: so several GPUs are closed at once."""
+        self._pm_wanted = False
+        self._retire()
+
     def close(self) -> None:
         """End the sampler and give everything back."""
-        if self._client is not None:
-            client, self._client = self._client, None
+        self.leave()
+        for client in self._retired:
             client.quit()
             self.sampler_cpu_s += client.cpu_s
-        with self._lock:
-            inbox, self._inbox = self._inbox, []
-        for event in inbox:
-            if event.get("event") in ("window", "gap"):
-                self._hear(event, 0.0)
+        self._retired = []
+        self._hear_all(0.0)
+        self._cut_window(time.time_ns())
         self._end_missing()
         self._flush()
         self.board.close()
@@ -231,31 +319,50 @@ class GpuWatch:
         window_over = now_s >= self._window_ends_s
         if window_over:
             self._window_ends_s = math.inf
-        if self._gpm is not None and (now_s >= self._gpm_due or window_over or at_window):
-            early = self._settling.settled_at is None or not self._pm_wanted
-            self._gpm_due = now_s + (GPM_EARLY_EVERY_S if early else GPM_EVERY_S)
+        gpm_due = now_s >= self._gpm_due or window_over or at_window
+        if self._gpm is not None and gpm_due and not self._resting:
+            self._gpm_due = now_s + self._gpm_every_s
             try:
                 rows["gpm"] = self._gpm.read()
             except SourceError as error:
-                self._note("gpm", str(error).splitlines()[0])
-                self._gpm = None
-            else:
-                self.gpm_rows.append(rows["gpm"])
+                self._without_gpm(error)
         if now_s >= self._board_due:
-            self._board_due = now_s + BOARD_EVERY_S
+            self._board_due = now_s + (RESTING_EVERY_S if self._resting else BOARD_EVERY_S)
             try:
                 rows["board"] = self.board.read()
             except SourceError as error:
                 self._note("board", str(error).splitlines()[0])
+                self._board_due = math.inf  # a GPU that is lost comes back with a reset, not with time
             self.pids |= self.board.pids or frozenset()
         for stream, samples in rows.items():
-            self._pending.setdefault(stream, []).append(samples)
+            self._hold(stream, samples)
         if now_s >= self._flush_due:
             self._flush_due = now_s + FLUSH_EVERY_S
             self._flush()
         self._judge_state(rows, now_s)
 
+    @property
+    def _gpm_every_s(self) -> float:
+        early = self._settling.settled_at is None or not self._pm_wanted
+        return GPM_EARLY_EVERY_S if early else GPM_EVERY_S
+
+    def _without_gpm(self, error: SourceError) -> None:
+        self._note("gpm", str(error).splitlines()[0])
+        if self._gpm is not None:
+            self._gpm.close()
+            self._gpm = None
+
+    def _hold(self, stream: str, samples: Samples) -> None:
+        if not len(samples):
+            return
+        held = self._pending.setdefault(stream, [])
+        held.append(samples)
+        while not self._kept and held[0].end_ns[-1] < samples.end_ns[-1] - HELD_NS:
+            held.pop(0)
+
     def _flush(self) -> None:
+        if not self._kept:
+            return
         for stream, parts in self._pending.items():
             self._writer.append(stream, self.gpu.index, Samples.concat(parts))
         self._pending = {}
@@ -267,16 +374,24 @@ class GpuWatch:
             near = limit is not None and board.column("power")[-1] >= NEAR_LIMIT * limit
             self._capped.append((now_s, bool(board.column("capped_power")[-1] > 0) or near))
             self._capped = [c for c in self._capped if c[0] > now_s - CAPPED_OVER_S]
-        if gpm is not None and len(gpm):
+        # GPM may be there and deliver nothing; then the board has to say whether the GPU works.
+        blind = self._gpm is None or now_s - self._gpm_seen_s > 2 * self._gpm_every_s + BOARD_EVERY_S
+        if gpm is not None and len(gpm) and math.isfinite(gpm.column("gr_active")[-1]):
+            self._gpm_seen_s = now_s
+            self._averages.add(gpm)
             names = ("gr_active", "tensor_active", "dram_active")
-            self._settling.add(now_s, [_activity(gpm), *(float(gpm.column(n)[-1]) for n in names)])
-        elif self._gpm is None and board is not None and len(board):
+            levels = [_activity(gpm), *(float(gpm.column(n)[-1]) for n in names), math.nan]
+        elif blind and board is not None and len(board):
             power = float(board.column("power")[-1]) / (self.board.power_limit_w or 500.0)
-            self._settling.add(now_s, [float(board.column("smi_utilization")[-1]), power])
+            levels = [float(board.column("smi_utilization")[-1]), math.nan, math.nan, math.nan, power]
         else:
             return
+        self._settling.add(now_s, levels)
         self._working = self._working or self._settling.working
-        if self._settling.settled_at is not None and not self._told_settled:
+        if board is not None:
+            claimed = bool(self.pids) or not self._settling.working
+            self._unclaimed = 0 if claimed else self._unclaimed + 1
+        if self._kept and self._settling.settled_at is not None and not self._told_settled:
             self._told_settled = True
             self._say(f"GPU {self.gpu.index}: warm-up is over after {now_s:.0f} s, looking closely")
 
@@ -288,17 +403,19 @@ class GpuWatch:
     def _act(self, action: Action, now_s: float) -> None:
         client, settings = self._client, self._settings
         assert client is not None
+        if action.verb != "nothing":
+            self._heard_s = time.monotonic()
         if action.verb == "open":
             self._session = "opening"
             self._opening = "zoom" if action.zoom else "window"
             self.sessions += 1
             if action.zoom:
                 assert settings.zoom_period_ns is not None
-                client.open(period_ns=settings.zoom_period_ns, drain_s=settings.zoom_s, counters=ZOOM)
+                client.open(period_ns=settings.zoom_period_ns, drain_s=settings.burst_s, counters=ZOOM)
             else:
                 client.open(
                     period_ns=settings.period_ns,
-                    drain_s=DEFAULTS.drain_s,
+                    drain_s=settings.drain_s,
                     counters=PM_CONTINUOUS if settings.continuous else PM_DEFAULT,
                 )
         elif action.verb == "start":
@@ -312,19 +429,47 @@ class GpuWatch:
             self._session = "opening"  # until it says it is closed
             client.close()
 
-    def _on_samples(self, _gpu: int, kind: str, samples: Samples) -> None:
+    def _on_samples(self, generation: int, kind: str, samples: Samples) -> None:
         # Called from the client's thread; the writer takes calls from any.
+        self._heard_s = time.monotonic()
         self._pm_samples += len(samples)
         self._writer.append("zoom" if kind == "zoom" else "pm", self.gpu.index, samples)
-
-    def _on_event(self, _gpu: int, event: Mapping[str, Any]) -> None:
         with self._lock:
-            self._inbox.append(event)
+            window = self._open_window
+            if window is not None and generation == self._generation and len(samples):
+                window.samples += len(samples)
+                window.last_ns = int(samples.end_ns[-1])
 
-    def _hear(self, event: Mapping[str, Any], now_s: float) -> None:
+    def _on_event(self, generation: int, event: Mapping[str, Any]) -> None:
+        # In this thread, since events and samples come in order here.
+        with self._lock:
+            self._inbox.append((generation, event))
+            if generation != self._generation:
+                return
+            self._heard_s = time.monotonic()
+            name = event["event"]
+            if name == "started":
+                begun = int(event["start_ns"])
+                self._open_window = OpenWindow(event["kind"], begun, int(event["period_ns"]), last_ns=begun)
+            elif name == "window":
+                self._open_window = None
+            elif name == "gap" and self._open_window is not None:
+                self._open_window.lost += int(event["samples"])
+
+    def _hear_all(self, now_s: float) -> None:
+        with self._lock:
+            inbox, self._inbox = self._inbox, []
+        for generation, event in inbox:
+            current = generation == self._generation and self._client is not None
+            # Of one that has been left, only what it measured counts.
+            if current or event["event"] in ("window", "gap"):
+                self._hear(event, now_s, current=current)
+
+    def _hear(self, event: Mapping[str, Any], now_s: float, *, current: bool) -> None:
         name = event.get("event")
         if name == "ready":
             self._session = "none"
+            self._ready = True
             known = {
                 "chip": event["chip"],
                 "l2_bytes": event["l2_bytes"],
@@ -335,6 +480,7 @@ class GpuWatch:
         elif name == "opened":
             self._session = self._opening
             self._end_missing()
+            self._trouble = ""
             if not self.tier_reason:
                 self.tier_reason = f"{len(event['metrics'])} hardware counters sampled in one pass"
                 self._say(f"GPU {self.gpu.index} ({self.gpu.name}): {self.tier_reason}")
@@ -342,8 +488,18 @@ class GpuWatch:
             self._session = "none"
             self._sampling = False
         elif name == "window":
-            self._sampling = False
-            self._ended(event)
+            self._sampling = self._sampling and bool(event.get("more") or not current)
+            self._ended(
+                Window(
+                    gpu=self.gpu.index,
+                    kind=event["kind"],
+                    start_ns=int(event["start_ns"]),
+                    end_ns=int(event["end_ns"]),
+                    period_ns=int(event["period_ns"]),
+                    samples=int(event["samples"]),
+                    lost=int(event["lost"]),
+                )
+            )
         elif name == "gap":
             self._writer.gap(
                 Gap(self.gpu.index, "pm", int(event["start_ns"]), int(event["end_ns"]), str(event["reason"]))
@@ -353,78 +509,114 @@ class GpuWatch:
         elif name == "gone":
             self._gone(event, now_s)
 
-    def _ended(self, event: Mapping[str, Any]) -> None:
-        kind: WindowKind = event["kind"]
-        window = Window(
-            gpu=self.gpu.index,
-            kind=kind,
-            start_ns=int(event["start_ns"]),
-            end_ns=int(event["end_ns"]),
-            period_ns=int(event["period_ns"]),
-            samples=int(event["samples"]),
-            lost=int(event["lost"]),
-        )
+    def _ended(self, window: Window) -> None:
         self.windows.append(window)
+        self.sampled_ns += window.end_ns - window.start_ns
         self._writer.window(window)
+
+    def _cut_window(self, end_ns: int) -> int | None:
+        """Write down the window that a dead sampler left open; returns where its samples end."""
+        with self._lock:
+            cut, self._open_window = self._open_window, None
+        if cut is None:
+            return None
+        end_ns = max(end_ns, cut.last_ns)
+        lost = cut.lost + round((end_ns - cut.last_ns) / cut.period_ns)
+        self._ended(Window(self.gpu.index, cut.kind, cut.start_ns, end_ns, cut.period_ns, cut.samples, lost))
+        return cut.last_ns
+
+    @property
+    def _zooming(self) -> bool:
+        return self._opening == "zoom" and self._session != "none"
 
     def _failed(self, kind: str, text: str, now_s: float) -> None:
         """The counters could not be had, or were lost."""
-        self._session = "none"
-        self._sampling = False
-        first = text.splitlines()[0]
         if kind == "NotPermitted" and self._may_sudo and not self._with_sudo:
-            self._with_sudo = True
+            self._with_sudo, self._refusal = True, text
             self._say("the driver keeps the counters for root: starting the sampler alone through sudo")
             self._restart()
             return
         if self._source == "pm" and not self._pm_samples:
             self.fatal = ERRORS.get(kind, SourceError)(text)
             return
+        first = text.splitlines()[0]
+        self._policy.failed(now_s, zoom=self._zooming)
+        self._session = "none"
+        self._sampling = False
         self._begin_missing(first)
-        self._note("busy" if kind == "DeviceBusy" else "denied", text)
-        if kind in ("NotPermitted", "NoLibrary", "NoGpu"):
-            self._give_up(first)
-        else:
-            self._policy.failed(now_s)
-            self._say(f"GPU {self.gpu.index}: {first} Trying again in {DEFAULTS.retry_busy_s:.0f} s.")
+        for_good = kind in ("NotPermitted", "NoLibrary", "NoGpu")
+        if text != self._trouble:  # said once, and again when it changes
+            self._trouble = text
+            self._note("busy" if kind == "DeviceBusy" else "denied", text)
+            if not for_good:
+                self._say(f"GPU {self.gpu.index}: {first} Trying again every {DEFAULTS.retry_busy_s:.0f} s.")
+        if for_good:
+            self._give_up(kind, text)
 
     def _gone(self, event: Mapping[str, Any], now_s: float) -> None:
-        if self._client is None:
-            return
+        """The sampler has ended, or hangs and was killed."""
         detail = str(event.get("detail") or f"exit code {event.get('exit_code')}").splitlines()[-1]
         why = f"The sampler ended unexpectedly ({detail})."
         self._note("sampler", why)
-        self._begin_missing(why)
-        if self._restarts >= RESTARTS or not self._pm_wanted:
-            self._give_up(why)
+        self._begin_missing(why, self._cut_window(int(event["time_ns"])))
+        refused = self._with_sudo and not self._ready  # sudo wants a password
+        if refused or self._restarts >= RESTARTS:
+            self._give_up("SourceError", why)
             return
         self._restarts += 1
-        self._policy.failed(now_s)
+        self._policy.failed(now_s, zoom=self._zooming)
         self._restart()
 
+    def _mind_silence(self, now_s: float) -> None:
+        """End a sampler that does not answer any more."""
+        now = time.monotonic()
+        if now - self._ticked_s > OWN_PAUSE_S:
+            self._heard_s = now
+        self._ticked_s = now
+        if self._client is None or not (self._sampling or self._session == "opening"):
+            return
+        patience = PATIENCE_S if self._ready else START_PATIENCE_S
+        if now - self._heard_s > patience:
+            self._client.kill()
+            silent = {"time_ns": time.time_ns(), "detail": f"it said nothing for {patience:.0f} s"}
+            self._gone(silent, now_s)
+
     def _restart(self) -> None:
-        if self._client is not None:
-            self.sampler_cpu_s += self._client.cpu_s
-            self._client.quit()
-            self._client = None
+        self._retire()
+        self._start_sampler()
+
+    def _retire(self) -> None:
+        """Let go of the sampler; it is reaped when it has left."""
+        client, self._client = self._client, None
         self._session = "none"
         self._sampling = False
-        self.start_sampler()
+        if client is not None:
+            client.leave()
+            self._retired.append(client)
 
-    def _give_up(self, why: str) -> None:
+    def _reap(self) -> None:
+        for client in [c for c in self._retired if c.left]:
+            self._retired.remove(client)
+            client.quit()
+            self.sampler_cpu_s += client.cpu_s
+
+    def _give_up(self, kind: str, text: str) -> None:
         """Go on without PM sampling."""
         self._pm_wanted = False
-        if self._client is not None:
-            self.sampler_cpu_s += self._client.cpu_s
-            client, self._client = self._client, None
-            client.quit()
+        if self._refusal and not self._ready:  # what sudo says is of no use to who did not ask for it
+            kind, text = "NotPermitted", self._refusal
+        self._retire()
+        if self._source == "pm" and not self._pm_samples:
+            self.fatal = ERRORS.get(kind, SourceError)(text)
+            return
+        first = text.splitlines()[0]
         instead = "GPM averages" if self._gpm is not None else "the board's own figures"
-        self.tier_reason = self.tier_reason or f"{why} Watching with {instead} instead."
-        self._say(f"GPU {self.gpu.index}: {why} Watching with {instead} instead.")
+        self.tier_reason = self.tier_reason or f"{first} Watching with {instead} instead."
+        self._say(f"GPU {self.gpu.index}: {first} Watching with {instead} instead.")
 
-    def _begin_missing(self, why: str) -> None:
+    def _begin_missing(self, why: str, since_ns: int | None = None) -> None:
         if self._missing_since_ns is None:
-            self._missing_since_ns, self._missing_why = time.time_ns(), why
+            self._missing_since_ns, self._missing_why = since_ns or time.time_ns(), why
 
     def _end_missing(self) -> None:
         if self._missing_since_ns is not None:
@@ -434,18 +626,22 @@ class GpuWatch:
             self._missing_since_ns = None
 
     def _note(self, kind: str, text: str) -> None:
-        self._writer.note(Note(time.time_ns(), kind, text, self.gpu.index))
+        note = Note(time.time_ns(), kind, text, self.gpu.index)
+        if self._kept:
+            self._writer.note(note)
+        else:
+            self._held_notes.append(note)
 
     # --- afterwards ---
 
     def averages(self) -> Samples:
-        """All GPM rows so far, from where the program had settled on (all of them if it never did)."""
-        table = Samples.concat(self.gpm_rows)
-        return table.where(np.asarray(table.column("gr_active")) > 0.005) if len(table) else table
+        """The GPM rows of the last hours in which the GPU had something to do, for `cost.slowdown`."""
+        table = self._averages.table()
+        return table.where(table.column("gr_active") > 0.005)
 
-    def choose_by_steps(self, spacing_s: float) -> None:
-        """One window every *spacing_s* seconds from now on."""
-        self._policy.every(spacing_s)
+    def choose_by_steps(self, spacing_s: float) -> float:
+        """One window every *spacing_s* seconds from now on; returns the spacing taken, maybe a longer one."""
+        return self._policy.every(spacing_s)
 
 
 def _activity(gpm: Samples) -> float:

@@ -7,7 +7,8 @@ is the ground under the other sources, and all there is on machines without them
 The calls come in two groups, because NVML walks into the driver for each and some of them take
 milliseconds there. FAST ones change within a second and are made at every reading. SLOW ones
 (link, ECC, memory, processes) describe states that last for minutes, and enumerate or lock more
-in the driver; they are made at every `SLOW_EVERY`th reading, the first included. In between
+in the driver; they are made at every `SLOW_EVERY`th reading (or as `Board.slow_every` says), the
+first included. In between
 their columns are NaN: a value that was not read is missing, and repeating the last one would
 count it five times in every mean.
 """
@@ -56,8 +57,8 @@ class Board:
     The board state of one GPU; each `read` is one reading, for the time since the previous one.
 
     `power_limit_w` is the limit now in force, in watts; `pids` are the processes that held a
-    compute context when last asked, None where the driver does not tell. `calls` counts the
-    calls into NVML since `open`, and `spent_ns` the time they took.
+    compute context when last asked, None where the driver does not tell. `slow_every` may be
+    changed at any time. `calls` counts the calls into NVML since `open`, `spent_ns` the time they took.
     """
 
     name = "board"
@@ -67,6 +68,7 @@ class Board:
         self.gpu = gpu
         self.power_limit_w = gpu.power_limit_w
         self.pids: frozenset[int] | None = None
+        self.slow_every = SLOW_EVERY
         self.spent_ns = 0
         self._device: _nvml.Device | None = None
         self._readings = 0
@@ -104,7 +106,7 @@ class Board:
             return Samples.empty(c.name for c in self.counters)
         began = time.perf_counter_ns()
         row = self._fast(device)
-        if self._readings % SLOW_EVERY == 0:
+        if self._readings % self.slow_every == 0:
             row |= self._slow(device)
         self._readings += 1
         self.spent_ns += time.perf_counter_ns() - began
