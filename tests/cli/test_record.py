@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pynvml
 import pytest
 
 from perfzero.cli import record as command
+from perfzero.record.launch import Invoker
 from perfzero.record.session import Target
 from perfzero.store.reader import open_recording
 
@@ -41,7 +43,7 @@ MARK = "open('started', 'w').close()"
         ("--gpu 0 --continuous --every 1s", "--continuous samples all the time"),
         ("--gpu 0 --continuous --zoom 10us", "has no --zoom"),
         ("--gpu 0 --window 2s --every 1s", "longer than --every"),
-        ("--gpu 0 --window 20s", "longer than --every"),
+        ("--gpu 0 --window 40s", "longer than --every"),
         ("--gpu 0 --window 1fortnight", "--window takes a duration"),
         ("--gpu 0 --every -5s", "--every takes a duration"),
         ("--gpu 0 --profiling-duration soon", "--profiling-duration takes a duration"),
@@ -54,7 +56,19 @@ MARK = "open('started', 'w').close()"
         ("--gpu 0 --profiling-interval 0", "--profiling-interval takes a number of steps"),
         ("--gpu 0 --profiling-interval often", "--profiling-interval"),
         ("--gpu 0 --source magic", "--source"),
+        ("--gpu 0 --sample-period 20us", "--sample-period takes a duration from 25us"),
+        ("--gpu 0 --zoom 2us", "--zoom takes a duration from 5us"),
+        ("--gpu 0 --sample-period 100ms", "Make it longer, --window 2s"),
+        ("--gpu 0 --sample-period 1ms --window 10ms", "fewer than 20 samples"),
+        ("--gpu 0 --source gpm --window 1s", "--source gpm opens no sampling session: it has no --window"),
+        ("--gpu 0 --source gpm --every 60s", "it has no --every"),
+        ("--gpu 0 --source nvml --continuous", "it has no --continuous"),
+        ("--gpu 0 --source gpm --zoom 10us", "it has no --zoom"),
+        ("--gpu 0 --source gpm --sample-period 1ms", "it has no --sample-period"),
+        ("--gpu 0 --source nvml --profiling-interval 9", "it has no --profiling-interval"),
         ("--pid self", "--pid"),
+        ("--pid -5", "--pid"),
+        ("--pid 0", "--pid"),
         ("--no-such-option -- true", "--no-such-option"),
     ],
 )
@@ -74,18 +88,19 @@ def test_a_contradiction_is_refused_before_anything_is_done(
     "asked",
     [
         "--window 500ms --every 1s --sample-period 100us --zoom off",
-        "--continuous --zoom off --sample-period 2ms",
+        "--continuous --zoom off --sample-period 100ms",
+        "--window 2s --sample-period 100ms",
         "--profiling-interval 100 --profiling-duration 5min",
     ],
 )
 def test_what_makes_sense_is_recorded_and_kept_as_it_was_asked(
-    asked: str, perfzero: Perfzero, library: Any, tmp_path: Path
+    asked: str, perfzero: Perfzero, sampler: Any, tmp_path: Path
 ) -> None:
-    assert perfzero("record", *NVML, *asked.split(), "--", "true") == 0
+    assert perfzero("record", "-o", "r", *asked.split(), "--", "true") == 0
 
     settings = open_recording(tmp_path / "r").manifest.settings
     assert settings["continuous"] is ("--continuous" in asked)
-    assert settings["window_s"] == (0.5 if "--window" in asked else None)
+    assert settings["window_s"] == (0.5 if "500ms" in asked else 2 if "--window" in asked else None)
     assert settings["every_steps"] == (100 if "--profiling-interval" in asked else None)
     assert settings["duration_s"] == (300 if "--profiling-duration" in asked else None)
     assert (settings["zoom_period_ns"] is None) == ("--zoom off" in asked)
@@ -166,6 +181,20 @@ def test_a_program_that_does_not_exist_gives_the_shells_127(
 ) -> None:
     assert perfzero("record", *NVML, "--", "no-such-program") == 127
     assert capfd.readouterr().err == "perfzero: no-such-program: command not found\n"
+
+
+@pytest.mark.parametrize("where", [(), ("-o", "r"), ("-o", "a/b/c")])
+def test_a_program_that_cannot_be_started_leaves_no_folder(
+    where: tuple[str, ...], perfzero: Perfzero, library: Any, tmp_path: Path
+) -> None:
+    assert perfzero("record", "--source", "nvml", *where, "--", "no-such-program") == 127
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nor_does_it_take_one_that_was_there(perfzero: Perfzero, library: Any, tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    assert perfzero("record", *NVML, "--", "no-such-program") == 127
+    assert list((tmp_path / "r").iterdir()) == []
 
 
 @pytest.mark.parametrize("kind", ["no permission", "a folder", "no program"])
@@ -255,6 +284,25 @@ def test_without_a_gpu_nothing_is_started_and_the_exit_code_says_whose_fault_it_
     assert list(tmp_path.iterdir()) == []
 
 
+def test_averages_that_were_demanded_and_this_gpu_has_not_are_exit_code_3(
+    perfzero: Perfzero, library: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    library.boards[0].gpm = False
+
+    assert perfzero("record", "--source", "gpm", "--gpu", "0") == 3
+    assert "GPM" in capfd.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_but_they_do_not_end_the_program_that_was_to_be_watched(
+    perfzero: Perfzero, python: Python, library: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    library.boards[0].gpm = False
+
+    assert perfzero("record", "--source", "gpm", "--", *python("print('done'); raise SystemExit(8)")) == 8
+    assert capfd.readouterr().out == "done\n"
+
+
 def test_counters_that_another_tool_holds_end_a_recording_that_needs_them(
     sampler: Callable[[str], None], perfzero: Perfzero, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -320,6 +368,62 @@ def test_runs_of_the_same_second_get_folders_of_their_own_named_after_the_script
     assert all((tmp_path / "perfzero-runs" / name / "manifest.json").exists() for name in made)
 
 
+def test_ranks_that_start_together_get_folders_of_their_own(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as ranks:
+        made = list(
+            ranks.map(lambda _: command.free_folder(tmp_path / "x", Target(command=("train",))), range(64))
+        )
+    assert len(set(made)) == 64
+    assert all(path.is_dir() for path in made)
+
+
+@pytest.mark.parametrize(("target", "code"), [(["--", "true"], 125), (["--gpu", "0"], 2)])
+@pytest.mark.parametrize("where", [[], ["-o", "perfzero-runs/r"]])
+def test_where_nothing_can_be_written_is_our_failure_before_a_program_and_else_a_wrong_choice(
+    target: list[str],
+    code: int,
+    where: list[str],
+    perfzero: Perfzero,
+    library: Any,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "perfzero-runs").write_text("a file is in the way")
+
+    assert perfzero("record", "--source", "nvml", *where, *target) == code
+    assert "No recording can be written to perfzero-runs/" in capfd.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["perfzero-runs"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="giving files away takes root")
+def test_under_sudo_the_caller_gets_what_we_wrote_and_nothing_else(
+    perfzero: Perfzero, library: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller = Invoker("caller", uid=4711, gid=4712, home="/")
+    monkeypatch.setattr("perfzero.record.launch.invoking_user", lambda: caller)
+    (tmp_path / "there").mkdir()
+    for name in ("notes.txt", "summary.csv"):
+        (tmp_path / "there" / name).write_text("mine")
+
+    for folder in ("there", "new/r"):
+        assert (
+            perfzero(
+                *("record", "--source", "nvml", "--gpu", "0", "--profiling-duration", "0.3"),
+                *("--force", "-o", folder),
+            )
+            == 0
+        )
+
+    def owner(name: str) -> int:
+        return (tmp_path / name).stat().st_uid
+
+    assert {name: owner(name) for name in ("new", "new/r", "new/r/manifest.json", "new/r/events.jsonl")} == (
+        dict.fromkeys(("new", "new/r", "new/r/manifest.json", "new/r/events.jsonl"), 4711)
+    )
+    assert owner("there/manifest.json") == owner("there/board-gpu0.arrow") == 4711
+    assert owner("there") == owner("there/notes.txt") == owner("there/summary.csv") == 0
+
+
 @pytest.mark.parametrize(
     ("target", "name"),
     [
@@ -330,7 +434,11 @@ def test_runs_of_the_same_second_get_folders_of_their_own_named_after_the_script
         (Target(command=("python3.11", "-c", "print(1)")), "python3"),
         (Target(command=("--odd",)), "program"),
         (Target(pid=4711), "pid4711"),
+        (Target(command=("python", "-m", "pkg.train", "--lr", "1")), "pkg.train"),
+        (Target(command=("python3", "-u", "-m", "torch.distributed.run", "train.py")), "train"),
+        (Target(command=("make", "-m", "x")), "make"),
         (Target(gpus=("0", "1")), "gpu0-1"),
+        (Target(gpus=("MIG-GPU-8a/1/0",)), "gpuMIG-GPU-8a_1_0"),
     ],
 )
 def test_a_folder_is_named_after_what_is_watched(target: Target, name: str) -> None:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perfzero import __version__
-from perfzero.record.doctor import Facts, GpuFacts, examine, permitted
 from perfzero.text import enumeration, printable
-from perfzero.values import jsonable
 
-if TYPE_CHECKING:  # imported by the functions that print: `perfzero --help` does without
+if TYPE_CHECKING:  # imported by the functions that use them: other commands do without, and without NumPy
     from rich.console import Console
+
+    from perfzero.record.doctor import Facts, GpuFacts
 
 TIERS = {
     "pm": ("everything", "green", "hardware counters sampled inside the GPU, down to microseconds"),
@@ -51,6 +51,7 @@ def doctor(
     """
     from rich.console import Console
 
+    from perfzero.record.doctor import examine
     from perfzero.record.machine import Machine
 
     facts = examine(Machine(), quick=quick)
@@ -62,6 +63,9 @@ def doctor(
 
 def to_json(facts: Facts) -> dict[str, object]:
     """The facts as a JSON document; what is not known is null."""
+    from perfzero.record.doctor import permitted
+    from perfzero.values import jsonable
+
     return {
         "perfzero": __version__,
         **{str(k): v for k, v in jsonable(asdict(facts)).items()},
@@ -148,6 +152,8 @@ def _machine_rows(facts: Facts) -> list[tuple[str, str]]:
 
 
 def _who_may(facts: Facts) -> str:
+    from perfzero.record.doctor import permitted
+
     if facts.admin_only is None:
         return "unknown: the driver shows no RmProfilingAdminOnly here"
     if not facts.admin_only:

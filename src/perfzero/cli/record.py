@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from enum import Enum
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from perfzero.cli.durations import seconds
+from perfzero.cli.durations import seconds, show
 from perfzero.errors import PerfzeroError, SourceError, UsageError
 
 if TYPE_CHECKING:
@@ -25,6 +27,15 @@ RUNS = Path("perfzero-runs")
 
 CANNOT_RECORD = 125
 """The exit code when perfzero itself fails before the program has started, as of `env` and `timeout`."""
+
+SHORTEST_PERIOD_S = 25e-6
+"""Samples closer than this would need more than half a gigabyte of memory: 45 KB each, a quarter second's."""
+
+SHORTEST_ZOOM_S = 5e-6
+"""The same for a zoom burst, which is short and samples fewer counters."""
+
+LEAST_SAMPLES = 20
+"""A window holds at least so many samples, or it says nothing about itself."""
 
 
 class SourceName(str, Enum):
@@ -59,7 +70,7 @@ def recording_command(name: str) -> Callable[..., None]:
         *,
         pid: Annotated[
             int | None,
-            typer.Option("--pid", metavar="P", help="Attach to a running process and its children."),
+            typer.Option("--pid", metavar="P", min=1, help="Attach to a running process and its children."),
         ] = None,
         gpu: Annotated[
             str | None,
@@ -109,6 +120,7 @@ def recording_command(name: str) -> Callable[..., None]:
         ] = Format.TEXT,
         quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.")] = False,
     ) -> None:
+        open_closed_streams()
         load_numpy()
         target = chosen_target(program or (), pid=pid, gpu=gpu)
         settings = chosen_settings(
@@ -118,21 +130,29 @@ def recording_command(name: str) -> Callable[..., None]:
             continuous=continuous,
             zoom=zoom,
             interval=profiling_interval,
+            source=source,
         )
         duration_s = None
         if profiling_duration is not None:
             duration_s = seconds(profiling_duration, option="--profiling-duration", low=0.1, high=30 * 86400)
 
-        def say(text: str) -> None:
-            if not quiet:
-                print(f"perfzero: {text}", file=sys.stderr, flush=True)
+        report = name == "run"
+        as_json = report and output_format is Format.JSON
 
+        def say(text: str) -> None:
+            if not quiet and not as_json:
+                to_stderr(f"perfzero: {text}")
+
+        made = missing_folders(output or RUNS)
         try:
             from perfzero.record.session import Recorder
 
+            if output is None:
+                output = free_folder(RUNS, target)
+                made = [output, *made]
             recorder = Recorder(
                 target,
-                output=output or free_folder(RUNS, target),
+                output=output,
                 settings=settings,
                 source=source.value,
                 duration_s=duration_s,
@@ -141,15 +161,16 @@ def recording_command(name: str) -> Callable[..., None]:
                 say=say,
             )
             recorder.start()
-        except UsageError:
-            raise
-        except PerfzeroError as error:
-            if not target.command:
+        except BaseException as error:
+            for path in made:  # they are empty
+                with contextlib.suppress(OSError):
+                    path.rmdir()
+            contradiction = isinstance(error, UsageError) and not isinstance(error.__cause__, OSError)
+            if not target.command or contradiction or not isinstance(error, Exception):
                 raise
-            print(f"perfzero: {error}", file=sys.stderr)
-            raise typer.Exit(max(error.exit_code, CANNOT_RECORD)) from None
-        report = name == "run"
-        finish(recorder, report=report, as_json=output_format is Format.JSON, quiet=quiet, say=say)
+            complain(error)
+            raise typer.Exit(max(getattr(error, "exit_code", 0), CANNOT_RECORD)) from None
+        finish(recorder, report=report, as_json=as_json, quiet=quiet, say=say, made=made)
 
     command.__name__ = name
     command.__doc__ = {
@@ -205,6 +226,7 @@ def chosen_target(program: Sequence[str], *, pid: int | None, gpu: str | None) -
 
 def chosen_settings(
     *,
+    source: SourceName,
     window: str | None,
     every: str | None,
     sample_period: str | None,
@@ -215,6 +237,17 @@ def chosen_settings(
     """How to sample. Raises `UsageError` for contradictions."""
     from perfzero.record.policy import DEFAULTS, Settings
 
+    if source in (SourceName.GPM, SourceName.NVML):
+        options = {
+            "--window": window,
+            "--every": every,
+            "--sample-period": sample_period,
+            "--continuous": continuous,
+            "--zoom": zoom and zoom != "off",
+            "--profiling-interval": interval is not None,
+        }
+        for option in (name for name, given in options.items() if given):
+            raise UsageError(f"--source {source.value} opens no sampling session: it has no {option}.")
     if continuous and (window or every):
         raise UsageError("--continuous samples all the time: it has no --window and no --every.")
     if continuous and zoom and zoom != "off":
@@ -227,12 +260,18 @@ def chosen_settings(
         raise UsageError("--window is longer than --every; to sample all the time use --continuous.")
     period_s = 1e-3 if continuous else Settings().period_ns * 1e-9
     if sample_period:
-        period_s = seconds(sample_period, option="--sample-period", low=2e-6, high=1.0)
+        period_s = seconds(sample_period, option="--sample-period", low=SHORTEST_PERIOD_S, high=1.0)
+    length_s = window_s or DEFAULTS.window_s
+    if not continuous and round(length_s / period_s) < LEAST_SAMPLES:
+        raise UsageError(
+            f"A window of {show(length_s)} holds fewer than {LEAST_SAMPLES} samples {show(period_s)} apart.\n"
+            f"Make it longer, --window {show(LEAST_SAMPLES * period_s)}, or use --continuous."
+        )
     zoom_ns: int | None = 10_000
     if zoom == "off":
         zoom_ns = None
     elif zoom is not None:
-        zoom_ns = round(seconds(zoom, option="--zoom", low=2e-6, high=1e-3) * 1e9)
+        zoom_ns = round(seconds(zoom, option="--zoom", low=SHORTEST_ZOOM_S, high=1e-3) * 1e9)
     return Settings(
         period_ns=round(period_s * 1e9),
         window_s=window_s,
@@ -242,88 +281,176 @@ def chosen_settings(
     )
 
 
+def missing_folders(path: Path) -> list[Path]:
+    """*path* and those above it that do not exist yet, the lowest first."""
+    return [p for p in (path, *path.parents) if not os.path.lexists(p)]
+
+
 def free_folder(parent: Path, target: Target) -> Path:
-    """A folder below *parent* that does not exist: program and UTC time, a number if need be."""
+    """
+    A new folder below *parent*: program and UTC time, a number if need be.
+
+    It is made at once, so that of several ranks that start together each gets its own. Raises
+    `UsageError` where none can be made.
+    """
     stamp = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H-%M-%S")
     base = parent / f"{program_name(target)}-{stamp}"
     path, number = base, 2
-    while path.exists():
-        path, number = base.with_name(f"{base.name}-{number}"), number + 1
-    return path
+    while True:
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            path, number = base.with_name(f"{base.name}-{number}"), number + 1
+        except OSError as error:
+            raise UsageError(
+                f"No recording can be written to {path}: {error.strerror}.\nChoose another folder with -o."
+            ) from error
+        else:
+            return path
 
 
 def program_name(target: Target) -> str:
     """A short name for what is watched, fit for a folder: "train" for `python train.py`."""
-    if not target.command:
-        return f"pid{target.pid}" if target.pid is not None else "gpu" + "-".join(target.gpus)[:20]
-    words = [w for w in target.command if not w.startswith("-")]
-    scripts = [w for w in words[1:] if w.endswith(".py")]
-    name = Path(scripts[0] if scripts else words[0] if words else "program").stem
+    if target.command:
+        words = [w for w in target.command if not w.startswith("-")]
+        scripts = [w for w in words[1:] if w.endswith(".py")]
+        name = Path(scripts[0] if scripts else words[0] if words else "program").stem
+        if not scripts and name.startswith("python") and "-m" in target.command[1:-1]:
+            name = target.command[target.command.index("-m", 1) + 1]
+    else:
+        name = f"pid{target.pid}" if target.pid is not None else "gpu" + "-".join(target.gpus)[:20]
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[:40] or "program"
 
 
 def finish(
-    recorder: Recorder, *, report: bool, as_json: bool, quiet: bool, say: Callable[[str], None]
+    recorder: Recorder,
+    *,
+    report: bool,
+    as_json: bool,
+    quiet: bool,
+    say: Callable[[str], None],
+    made: Sequence[Path],
 ) -> None:
-    """Watch to the end, report, and end as the program ended (or with our own exit code)."""
-    command = recorder.watched.pid is not None and recorder.owns_program
-    trouble: SourceError | None = None
+    """
+    Watch to the end, report, and end as the program ended (or with our own exit code).
+
+    A program that we started ends as it would without us: nothing that goes wrong here may come
+    between it and its exit code, or make us leave before it.
+    """
+    command, path = recorder.owns_program, recorder.path
+    trouble: Exception | None = None
+    for step in (recorder.watch, recorder.end):
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program must be waited for
+            trouble = trouble or error
+    if not (command and recorder.watched.running):
+        recorder.watched.restore_signals()  # from here on they can only be meant for us
     try:
-        recorder.watch()
-    except SourceError as error:
-        trouble = error
-    path = recorder.end()
-    if trouble is not None and not command:
-        recorder.wait()
-        raise trouble
-    if trouble is not None:
-        print(f"perfzero: {trouble}", file=sys.stderr)
-    elif report:
-        tell(path, as_json=as_json, quiet=quiet, to_stdout=not command)
-    else:
-        say(f"recorded in {path}\n          perfzero analyze {path}")
-    give_to_invoker(path)
+        if trouble is not None:
+            if not command:
+                raise trouble
+            complain(trouble)
+        if report and not isinstance(trouble, SourceError):
+            tell(path, as_json=as_json, quiet=quiet, to_stdout=not command)
+        elif trouble is None:
+            say(f"recorded in {path}\n          perfzero analyze {path}")
+    except BaseException as error:
+        if not command:
+            raise
+        complain(error)
+        say(f"what was recorded is in {path}\n          perfzero analyze {path}")
+    finally:
+        give_to_invoker(path, made, report=report)
     code = recorder.wait()
     if command and code is not None:
         from perfzero.record.launch import end_like
 
-        sys.stderr.flush()
         raise typer.Exit(end_like(code))
 
 
 def tell(path: Path, *, as_json: bool, quiet: bool, to_stdout: bool) -> None:
-    """
-    Judge the recording and show the verdict.
+    """Judge the recording and show the verdict."""
+    from perfzero.report.analysis import analyze
 
-    Whatever goes wrong here is said, and changes nothing for the program that is watched.
-    """
     stream = sys.stdout if to_stdout else sys.stderr
+    report = analyze(path)
+    if as_json:
+        from perfzero.report.json_file import to_json
+
+        stream.write(to_json(report))
+        stream.flush()
+    elif not quiet:
+        from perfzero.report.terminal import show as show_report
+
+        show_report(report, stream=stream)
+    if report.unwritten is not None and not as_json:
+        to_stderr(f"perfzero: {report.unwritten}")
+
+
+def complain(error: BaseException) -> None:
+    """Say what went wrong with us; the program is not affected."""
+    if isinstance(error, PerfzeroError):
+        text = str(error)
+    elif isinstance(error, KeyboardInterrupt):
+        text = "interrupted"
+    else:
+        text = f"this is a mistake in perfzero: {type(error).__name__}: {error}"
+        if os.environ.get("PERFZERO_DEBUG") == "1":
+            text += "\n" + "".join(traceback.format_exception(error))
+    to_stderr(f"perfzero: {text}")
+
+
+def to_stderr(text: str) -> None:
+    """Print on standard error for as long as somebody reads it."""
     try:
-        from perfzero.report.analysis import analyze
-
-        report = analyze(path)
-        if as_json:
-            from perfzero.report.json_file import to_json
-
-            stream.write(to_json(report))
-        elif not quiet:
-            from perfzero.report.terminal import show
-
-            show(report, stream=stream)
-        if report.unwritten is not None:
-            print(f"perfzero: {report.unwritten}", file=sys.stderr)
-    except PerfzeroError as error:
-        print(f"perfzero: {error}", file=sys.stderr)
+        print(text, file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        # Python would find at its end what it could not write, and change the exit code.
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - open until the end
 
 
-def give_to_invoker(path: Path) -> None:
-    """Under sudo, the recording belongs to the user who typed the command, not to root."""
+def open_closed_streams() -> None:
+    """
+    Standard output and error that we were started without lead nowhere.
+
+    So nothing of ours lands in the other one, or in a file that happens to get the number 2. The program
+    is still started without them: what Python opens is not inherited.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open until the end
+
+
+def give_to_invoker(path: Path, made: Sequence[Path], *, report: bool) -> None:
+    """
+    Under sudo, what was written belongs to the user who typed the command, not to root.
+
+    That is the folders in *made*, and in *path* the files of the recording and of the report.
+    """
     from perfzero.record.launch import invoking_user
 
     user = invoking_user()
     if user is None:
         return
+    from perfzero.report.analysis import FILES
+    from perfzero.store.schema import EVENTS, MANIFEST, parse_file_name
+
+    ours = {MANIFEST, EVENTS, *(FILES if report else ())}
     with contextlib.suppress(OSError):
-        folders = [path.parent] if path.parent == RUNS else []
-        for name in [*folders, path, *path.iterdir()]:
-            os.chown(name, user.uid, user.gid, follow_symlinks=False)
+        for name in os.listdir(path):
+            if name in ours or parse_file_name(name):
+                _give_file(path / name, user.uid, user.gid)
+        for folder in made:
+            os.chown(folder, user.uid, user.gid, follow_symlinks=False)
+
+
+def _give_file(path: Path, uid: int, gid: int) -> None:
+    # A file that has another name elsewhere is not ours alone to give.
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        seen = os.fstat(handle)
+        if stat.S_ISREG(seen.st_mode) and seen.st_nlink == 1:
+            os.fchown(handle, uid, gid)
+    finally:
+        os.close(handle)

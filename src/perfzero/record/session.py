@@ -234,9 +234,10 @@ class Recorder:
             self._begin(gpus, user)
         except Exception as error:
             if not target.command:
-                self._watched.restore_signals()
-                self._close_sources()
-                self._discard()
+                with ExitStack() as last_things:
+                    last_things.callback(self._discard)
+                    last_things.callback(self._watched.restore_signals)
+                    self._close_sources()
                 raise
             # The program is running and must not suffer: go on with what there is.
             text = str(error) if isinstance(error, SourceError) else f"{type(error).__name__}: {error}"
@@ -369,6 +370,7 @@ class Recorder:
             try:
                 watch.open()
             except SourceError as error:
+                watch.close()  # part of it may be open
                 trouble = error
                 continue
             self._candidates.append(watch)
