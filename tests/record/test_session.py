@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from perfzero.errors import DeviceBusy, UsageError
+from perfzero.errors import BrokenRecording, DeviceBusy, UsageError
+from perfzero.record import session as session_module
 from perfzero.record import watch as watch_module
 from perfzero.record.launch import CannotStart
 from perfzero.record.policy import Settings
@@ -175,3 +176,134 @@ def test_a_command_that_cannot_be_started_ends_with_the_shells_code(library, sam
     with pytest.raises(CannotStart) as caught:
         recorder.start()
     assert caught.value.exit_code == 127
+
+
+# --- whose GPU ---
+
+
+def two_boards(library, board, *, pids=((), ())):
+    library.boards = [board(uuid=f"GPU-{i}", pids=pids[i]) for i in range(2)]
+
+
+@pytest.fixture
+def hurry(monkeypatch):
+    """Look for the program's GPUs five times as often."""
+    monkeypatch.setattr(watch_module, "BOARD_EVERY_S", 0.2)
+    monkeypatch.setattr(session_module, "FIND_GPU_EVERY_S", (0.2, 10.0))
+    monkeypatch.setattr(session_module, "FIND_GPU_FOR_S", 1.0)
+
+
+def watch_for(recorder, seconds, *, then=lambda: None):
+    """Watch while *then* happens after a moment, and go on until *seconds* are over."""
+    recorder._duration_s = seconds
+    timer = threading.Timer(0.5, then)
+    timer.start()
+    recorder.watch()
+    timer.join()
+
+
+def test_a_program_on_one_of_two_gpus_leaves_no_trace_of_the_other(library, board, sampler, tmp_path, hurry):
+    two_boards(library, board, pids=((4711,), ()))
+    recorder = Recorder(program(3.0), output=tmp_path / "r", settings=Settings())
+    recorder.start()
+
+    def begin_to_use() -> None:
+        library.boards[1].pids = (recorder.watched.pid,)
+
+    watch_for(recorder, 2.9, then=begin_to_use)
+    path = recorder.end()
+    recorder.wait()
+    recording = open_recording(path)
+
+    assert [g.index for g in recording.manifest.gpus] == [1]
+    assert not [p.name for p in path.iterdir() if "gpu0" in p.name]
+    assert len(recording.observation(1).pm) > 100
+    assert library.calls["nvmlDeviceGetComputeRunningProcesses_v3"] < 30
+
+
+def test_a_gpu_on_which_others_work_is_not_taken_while_the_program_prepares(
+    library, board, sampler, tmp_path, hurry
+):
+    two_boards(library, board, pids=((4711,), (4712,)))
+    recorder = Recorder(program(2.5), output=tmp_path / "r", settings=Settings())
+    recorder.start()
+    watch_for(recorder, 2.4)
+    assert list(recorder.watches) == []
+    recorder.end()
+    recorder.wait()
+
+
+def test_all_gpus_are_taken_where_the_driver_hides_whose_processes_they_run(
+    library, board, sampler, tmp_path, hurry
+):
+    two_boards(library, board)
+    said: list[str] = []
+    recorder = Recorder(program(2.5), output=tmp_path / "r", settings=Settings(), say=said.append)
+    recorder.start()
+    watch_for(recorder, 2.4)
+    assert len(recorder.watches) == 2
+    assert any("does not show" in text for text in said)
+    recorder.end()
+    recorder.wait()
+
+
+def test_two_mig_devices_of_one_gpu_are_refused_before_anything_runs(library, board, sampler, tmp_path):
+    library.boards = [
+        board(uuid="GPU-0", mig_uuids=("MIG-1", "MIG-2")),
+        board(uuid="MIG-1", mig_sms=16),
+        board(uuid="MIG-2", mig_sms=16),
+    ]
+    target = Target(command=("touch", str(tmp_path / "ran")), gpus=("MIG-1", "MIG-2"))
+    with pytest.raises(UsageError, match="parts of the same GPU 0"):
+        Recorder(target, output=tmp_path / "r", settings=Settings()).start()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_mig_device_is_accepted(library, board, sampler, tmp_path):
+    library.boards = [board(uuid="GPU-0", mig_uuids=("MIG-1",)), board(uuid="MIG-1", mig_sms=16)]
+    target = Target(command=("true",), gpus=("MIG-1",))
+    _, code, recording = record(target, tmp_path / "r", source="nvml")
+    assert code == 0
+    assert [g.uuid for g in recording.manifest.gpus] == ["MIG-1"]
+
+
+# --- the rest ---
+
+
+def test_the_programs_environment_is_still_known_when_it_has_ended(library, sampler, tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    _, _, recording = record(program(1.0), tmp_path / "r")
+    assert recording.observation(0).process.threads_env["OMP_NUM_THREADS"] == "3"
+
+
+def test_a_step_time_that_shows_late_spaces_the_windows_then(library, sampler, tmp_path, monkeypatch):
+    monkeypatch.setattr(session_module, "STEPS_AFTER_S", 0.5)
+    found = iter([None, None, 0.4])
+    monkeypatch.setattr("perfzero.series.period.step_period", lambda samples: next(found))
+    said: list[str] = []
+    recorder = Recorder(
+        program(2.0), output=tmp_path / "r", settings=Settings(), every_steps=1, say=said.append
+    )
+    recorder.start()
+    watch_for(recorder, 1.9)
+    recorder.end()
+    recorder.wait()
+
+    assert len([text for text in said if "no step time can be seen yet" in text]) == 1
+    # One step is 0.4 s, and windows of 0.5 s want pauses.
+    assert any("a step takes 400.0 ms: a window every 12 steps, as windows need pauses" in t for t in said)
+
+
+def test_a_recording_that_cannot_be_read_for_its_steps_is_no_reason_to_end(
+    library, sampler, tmp_path, monkeypatch
+):
+    def broken(path: Path) -> None:
+        raise BrokenRecording("cut off")
+
+    monkeypatch.setattr(session_module, "STEPS_AFTER_S", 0.2)
+    monkeypatch.setattr("perfzero.store.reader.open_recording", broken)
+    recorder = Recorder(program(1.0), output=tmp_path / "r", settings=Settings(), every_steps=100)
+    recorder.start()
+    assert recorder.watch() == "program"
+    recorder.end()
+    recorder.wait()

@@ -46,7 +46,9 @@ class Settling:
 
     @property
     def working(self) -> bool:
-        """Whether the GPU had something to do in the last second."""
+        """Whether the GPU had something to do in the last second for which there are readings."""
+        if not self._readings:
+            return False
         recent = [c[0] for t, c in self._readings if t > self._readings[-1][0] - 1.0]
         return any(value > 0.005 for value in recent)
 

@@ -211,6 +211,8 @@ class GpuWatch:
         """This GPU is the program's: keep what is seen, and start to look closely."""
         self.keep()
         self.board.slow_every = SLOW_EVERY
+        if self.pids:  # what others did here says nothing about the program's warm-up
+            self._settling, self._working = Settling(), False
         if self._resting:
             self._resting = False
             self._board_due = 0.0
@@ -368,6 +370,8 @@ class GpuWatch:
         self._pending = {}
 
     def _judge_state(self, rows: Mapping[str, Samples], now_s: float) -> None:
+        if not rows:
+            return
         board, gpm = rows.get("board"), rows.get("gpm")
         if board is not None and len(board):
             limit = self.board.power_limit_w
@@ -381,14 +385,13 @@ class GpuWatch:
             self._averages.add(gpm)
             names = ("gr_active", "tensor_active", "dram_active")
             levels = [_activity(gpm), *(float(gpm.column(n)[-1]) for n in names), math.nan]
+            self._settling.add(now_s, levels)
         elif blind and board is not None and len(board):
             power = float(board.column("power")[-1]) / (self.board.power_limit_w or 500.0)
             levels = [float(board.column("smi_utilization")[-1]), math.nan, math.nan, math.nan, power]
-        else:
-            return
-        self._settling.add(now_s, levels)
+            self._settling.add(now_s, levels)
         self._working = self._working or self._settling.working
-        if board is not None:
+        if board is not None and len(board):
             claimed = bool(self.pids) or not self._settling.working
             self._unclaimed = 0 if claimed else self._unclaimed + 1
         if self._kept and self._settling.settled_at is not None and not self._told_settled:
