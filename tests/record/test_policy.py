@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from perfzero.record.policy import (
-    BURST_SAMPLES,
     DEFAULTS,
-    FEWEST_SAMPLES,
     STEPS_PAUSE,
     Policy,
     Settings,
@@ -144,20 +142,3 @@ def test_windows_by_steps_are_ten_windows_apart_at_least():
     policy = Policy(Settings())
     assert policy.every(0.1) == STEPS_PAUSE * DEFAULTS.window_s
     assert policy.every(60.0) == 60.0
-
-
-def test_a_long_period_makes_windows_of_twenty_samples():
-    played = play(Settings(period_ns=1_000_000_000), seconds=600.0)
-    assert all(length >= FEWEST_SAMPLES for _, kind, length in played.windows if kind != "zoom")
-    starts = [(at, length) for at, _, length in played.windows]
-    assert all(b[0] >= a[0] + a[1] - 0.01 for a, b in pairwise(starts))
-
-
-def test_a_fast_zoom_is_no_longer_than_its_memory():
-    played = play(Settings(zoom_period_ns=2_000))
-    assert [length for _, kind, length in played.windows if kind == "zoom"] == [BURST_SAMPLES * 2e-6]
-
-
-def test_a_short_window_is_read_once_and_not_with_room_for_a_quarter_second():
-    assert Settings(period_ns=2_000, window_s=0.02).drain_s == 0.02
-    assert Settings().drain_s == DEFAULTS.drain_s

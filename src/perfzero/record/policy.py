@@ -37,16 +37,6 @@ class Settings:
     zoom_period_ns: int | None = 10_000
     zoom_s: float = 0.05
 
-    @property
-    def drain_s(self) -> float:
-        """How often samples are read while they come; a short window is read once, at its end."""
-        return DEFAULTS.drain_s if self.window_s is None else min(DEFAULTS.drain_s, self.window_s)
-
-    @property
-    def burst_s(self) -> float:
-        """How long the zoom burst lasts: `zoom_s`, but no more than `BURST_SAMPLES` periods."""
-        return min(self.zoom_s, BURST_SAMPLES * (self.zoom_period_ns or 0) * 1e-9)
-
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
@@ -69,12 +59,6 @@ class Defaults:
 
 
 DEFAULTS = Defaults()
-
-FEWEST_SAMPLES = 20
-"""A window of fewer samples does not show how they spread."""
-
-BURST_SAMPLES = 10_000
-"""What a burst may hold: at 45 KB a sample, a counter-data image of 450 MB."""
 
 STEPS_PAUSE = 10
 """With --profiling-interval, the distance of two windows is at least so many times their length."""
@@ -130,14 +114,10 @@ class Policy:
 
         Windows need pauses between them: returns the spacing that was taken, `STEPS_PAUSE` windows or more.
         """
-        length = self._longer(self._settings.window_s or self._d.window_s)
+        length = self._settings.window_s or self._d.window_s
         spacing_s = max(spacing_s, STEPS_PAUSE * length)
         self._settings = replace(self._settings, every_s=spacing_s)
         return spacing_s
-
-    def _longer(self, length_s: float) -> float:
-        """The length of a window, at least `FEWEST_SAMPLES` periods."""
-        return max(length_s, FEWEST_SAMPLES * self._settings.period_ns * 1e-9)
 
     def decide(self, s: Situation) -> Action:
         """The next action."""
@@ -155,7 +135,7 @@ class Policy:
             if self._zoomed:
                 return Action("close")
             self._zoomed = True
-            return Action("start", "zoom", self._settings.burst_s)
+            return Action("start", "zoom", self._settings.zoom_s)
         if self._zoom_is_due(s):
             return Action("close") if s.session == "window" else Action("open", zoom=True)
         if s.now_s < self._next_at:
@@ -201,9 +181,6 @@ class Policy:
         else:
             self._regular += 1
             pause = min(d.every_s * 2 ** (self._regular // d.rarer_after), d.rarest_s)
-        if length is not None:
-            length = self._longer(length)
-            pause = max(pause, length)
         if self._steady:
             self._steady_sampled_s += length or 0.0
         self._next_at = max(s.now_s, self._next_at) + pause if self._explicit else s.now_s + pause

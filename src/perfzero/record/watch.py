@@ -414,11 +414,11 @@ class GpuWatch:
             self.sessions += 1
             if action.zoom:
                 assert settings.zoom_period_ns is not None
-                client.open(period_ns=settings.zoom_period_ns, drain_s=settings.burst_s, counters=ZOOM)
+                client.open(period_ns=settings.zoom_period_ns, drain_s=settings.zoom_s, counters=ZOOM)
             else:
                 client.open(
                     period_ns=settings.period_ns,
-                    drain_s=settings.drain_s,
+                    drain_s=DEFAULTS.drain_s,
                     counters=PM_CONTINUOUS if settings.continuous else PM_DEFAULT,
                 )
         elif action.verb == "start":
