@@ -403,11 +403,8 @@ def complain(error: BaseException) -> None:
 
 def to_stderr(text: str) -> None:
     """Print on standard error for as long as somebody reads it."""
-    try:
+    with contextlib.suppress(OSError, ValueError):
         print(text, file=sys.stderr, flush=True)
-    except (OSError, ValueError):
-        # Python would find at its end what it could not write, and change the exit code.
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - open until the end
 
 
 def open_closed_streams() -> None:
