@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from perfzero.errors import BrokenRecording, DeviceBusy, UsageError
+from perfzero.record import sampler_client
 from perfzero.record import session as session_module
 from perfzero.record import watch as watch_module
 from perfzero.record.launch import CannotStart
@@ -268,6 +269,22 @@ def test_one_mig_device_is_accepted(library, board, sampler, tmp_path):
 
 
 # --- the rest ---
+
+
+def test_samplers_that_hang_hold_up_the_end_together_and_not_one_after_the_other(
+    library, board, tmp_path, monkeypatch
+):
+    real = watch_module.SamplerClient
+    sleeper = [PYTHON, "-c", "import time; time.sleep(60)"]
+    monkeypatch.setattr(watch_module, "SamplerClient", lambda gpu, **k: real(gpu, command=sleeper, **k))
+    monkeypatch.setattr(sampler_client, "GOODBYE_S", 0.7)
+    library.boards = [board(uuid=f"GPU-{i}") for i in range(4)]
+    recorder = Recorder(Target(gpus=("0", "1", "2", "3")), output=tmp_path / "r", settings=Settings())
+    recorder.start()
+    began = time.monotonic()
+    assert open_recording(recorder.end()).complete
+    recorder.wait()
+    assert time.monotonic() - began < 2.0  # 0.7 s for all, instead of for each
 
 
 def test_the_programs_environment_is_still_known_when_it_has_ended(library, sampler, tmp_path, monkeypatch):
