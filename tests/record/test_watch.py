@@ -229,7 +229,7 @@ def test_our_own_sleep_is_no_silence_of_the_sampler(stage):
     stage.silence_s = 3600.0  # Ctrl-Z
     stage.go_on()
     stage.end()
-    assert stage.puppet.asked("kill") == 0
+    assert [puppet.asked("kill") for puppet in stage.puppets] == [0]
 
 
 def test_a_window_whose_sampler_died_is_written_down_with_what_came_and_what_did_not(stage):

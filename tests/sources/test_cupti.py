@@ -7,7 +7,7 @@ import pytest
 
 from perfzero.errors import DeviceBusy, NotPermitted, SourceError
 from perfzero.sources import _libcupti, cupti
-from perfzero.sources.cupti import BUFFER_BYTES, PmSampler, find_libraries
+from perfzero.sources.cupti import BUFFER_BYTES, Decoded, PmSampler, find_libraries
 from simulated import Clock, SimulatedDevice
 
 MS = 1_000_000
@@ -116,6 +116,25 @@ def test_a_clock_that_is_set_back_in_a_window_costs_its_later_samples_and_they_a
 
     assert len(samples) + sum(loss.samples for loss in sampler.losses) == 200
     assert {loss.reason for loss in sampler.losses} == {"the machine's clock was set back"}
+
+
+@pytest.mark.parametrize(
+    ("offsets_ms", "lost"),
+    [
+        ([1, 2, 3, -3000, -2999, 4, 5], 2),  # two rows in the middle lie before the window
+        ([-400, -399, 1, 2, 3, 4, 5], 0),  # two left over from the window before come first
+    ],
+)
+def test_rows_out_of_order_are_a_loss_but_not_those_left_over_from_before(
+    sampler, device, clock, monkeypatch, offsets_ms, lost
+):
+    sampler.start()
+    start = clock() + np.array(offsets_ms) * MS
+    values = np.ones((len(start), len(sampler.resolution.metrics)))
+    monkeypatch.setattr(device, "decode", lambda room: Decoded(start, start + MS, values))
+
+    assert len(sampler.read()) == 5
+    assert sum(loss.samples for loss in sampler.losses) == lost
 
 
 def test_a_clock_that_is_set_forward_asks_for_no_larger_image(sampler, device, clock):

@@ -322,7 +322,7 @@ class GpuWatch:
         if window_over:
             self._window_ends_s = math.inf
         gpm_due = now_s >= self._gpm_due or window_over or at_window
-        if self._gpm is not None and gpm_due and not self._resting:
+        if self._gpm is not None and gpm_due:
             self._gpm_due = now_s + self._gpm_every_s
             try:
                 rows["gpm"] = self._gpm.read()
