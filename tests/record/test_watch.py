@@ -399,6 +399,20 @@ def test_no_more_than_a_minute_is_held_in_memory(stage, monkeypatch):
     stage.end()
 
 
+def test_a_program_that_prepares_for_hours_is_waited_for_at_little_cost(stage):
+    stage.library.gpm_values = {}
+    stage.watch()
+    stage.go_on(61.0)
+    before = dict(stage.library.calls)
+    stage.go_on(60.0)
+    calls = {name: n - before.get(name, 0) for name, n in stage.library.calls.items()}
+
+    assert before["nvmlGpmSampleGet"] > 80  # at first, nothing of a short program is to be missed
+    assert 13 <= calls["nvmlGpmSampleGet"] <= 16
+    assert 13 <= calls["nvmlDeviceGetPowerUsage"] <= 16
+    stage.end()
+
+
 def test_a_gpu_at_rest_costs_a_look_every_ten_seconds(stage):
     watch = stage.watch()
     stage.go_on(1.0)

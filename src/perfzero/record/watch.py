@@ -41,6 +41,11 @@ GPM_DEFAULT = (
 
 BOARD_EVERY_S = 1.0
 
+WAITING_AFTER_S = 60.0
+"""A program that has not come to any GPU by then may take hours: from now on look every ..."""
+
+WAITING_EVERY_S = 4.0
+
 RESTING_EVERY_S = 10.0
 """How often to look at a GPU while the program uses others."""
 
@@ -211,11 +216,11 @@ class GpuWatch:
         """This GPU is the program's: keep what is seen, and start to look closely."""
         self.keep()
         self.board.slow_every = SLOW_EVERY
+        self._gpm_due = self._board_due = 0.0
         if self.pids:  # what others did here says nothing about the program's warm-up
             self._settling, self._working = Settling(), False
         if self._resting:
             self._resting = False
-            self._board_due = 0.0
             if self._gpm is not None:
                 try:
                     self._gpm.open()
@@ -323,13 +328,13 @@ class GpuWatch:
             self._window_ends_s = math.inf
         gpm_due = now_s >= self._gpm_due or window_over or at_window
         if self._gpm is not None and gpm_due:
-            self._gpm_due = now_s + self._gpm_every_s
+            self._gpm_due = now_s + self._gpm_every_s(now_s)
             try:
                 rows["gpm"] = self._gpm.read()
             except SourceError as error:
                 self._without_gpm(error)
         if now_s >= self._board_due:
-            self._board_due = now_s + (RESTING_EVERY_S if self._resting else BOARD_EVERY_S)
+            self._board_due = now_s + self._board_every_s(now_s)
             try:
                 rows["board"] = self.board.read()
             except SourceError as error:
@@ -343,10 +348,19 @@ class GpuWatch:
             self._flush()
         self._judge_state(rows, now_s)
 
-    @property
-    def _gpm_every_s(self) -> float:
+    def _gpm_every_s(self, now_s: float) -> float:
+        if self._waiting(now_s):
+            return WAITING_EVERY_S
         early = self._settling.settled_at is None or not self._pm_wanted
         return GPM_EARLY_EVERY_S if early else GPM_EVERY_S
+
+    def _board_every_s(self, now_s: float) -> float:
+        if self._resting:
+            return RESTING_EVERY_S
+        return WAITING_EVERY_S if self._waiting(now_s) else BOARD_EVERY_S
+
+    def _waiting(self, now_s: float) -> bool:
+        return not self._kept and now_s > WAITING_AFTER_S
 
     def _without_gpm(self, error: SourceError) -> None:
         self._note("gpm", str(error).splitlines()[0])
@@ -379,7 +393,7 @@ class GpuWatch:
             self._capped.append((now_s, bool(board.column("capped_power")[-1] > 0) or near))
             self._capped = [c for c in self._capped if c[0] > now_s - CAPPED_OVER_S]
         # GPM may be there and deliver nothing; then the board has to say whether the GPU works.
-        blind = self._gpm is None or now_s - self._gpm_seen_s > 2 * self._gpm_every_s + BOARD_EVERY_S
+        blind = self._gpm is None or now_s - self._gpm_seen_s > 2 * self._gpm_every_s(now_s) + BOARD_EVERY_S
         if gpm is not None and len(gpm) and math.isfinite(gpm.column("gr_active")[-1]):
             self._gpm_seen_s = now_s
             self._averages.add(gpm)
