@@ -136,7 +136,7 @@ def test_the_practical_tensor_roof_lies_below_the_peak_and_fp32_has_none() -> No
 
 
 def test_the_practical_memory_roof_is_what_the_h200_was_measured_at() -> None:
-    """By the bus that NVML reports for the board: 4.302e12 B/s were moved by a chain of elementwise kernels."""
+    """By the bus that NVML reports for the board: a chain of elementwise kernels moved 4.302e12 B/s."""
     measured = replace(sheet("H200 SXM").gpu(), memory_bus_bits=6016)
     assert peak_dram_bytes_per_s(measured) == pytest.approx(4.814e12, rel=1e-3)
     assert 4.302e12 <= practical_dram_bytes_per_s(measured) <= 4.302e12 * 1.01

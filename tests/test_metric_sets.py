@@ -41,7 +41,7 @@ SUBSTITUTES = {"dram_read_bytes": "dram_active", "dram_write_bytes": "dram_activ
 CUDA_13_5 = 130500
 
 TWO_PASSES = {"fma_active": "GB20"}
-"""Libraries before 13.5 schedule this counter in a second pass on these chips: there it has to be done without."""
+"""Libraries before 13.5 schedule this counter in a second pass on these chips: they do without it."""
 
 INTEGRATED = {"GA10B", "GB10B", "GB10C", "GB20B", "GB20C"}
 

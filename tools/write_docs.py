@@ -38,12 +38,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         wanted[readme] = with_demo(readme.read_text(encoding="utf-8"))
     stale = [path for path, text in wanted.items() if _read(path) != text]
     for path in stale:
+        name = README if path == readme else f"docs/{path.name}"
         if options.check:
-            print(f"{path.name} is out of date: python tools/write_docs.py", file=sys.stderr)
+            print(f"{name} is out of date: python tools/write_docs.py", file=sys.stderr)
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(wanted[path], encoding="utf-8")
-            print(f"wrote {path.name}")
+            print(f"wrote {name}")
     return 1 if stale and options.check else 0
 
 

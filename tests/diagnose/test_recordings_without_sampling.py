@@ -33,6 +33,8 @@ def seen_twice(name: str) -> tuple[Diagnosis, Diagnosis]:
 def test_no_cause_is_likely_that_sampling_would_not_have_found(name: str) -> None:
     whole, less = seen_twice(name)
     found = {f.rule for f in whole.findings} | set(CASES[name]["verdict"])
+    if "launch_bound" in found:
+        found.add("host_starved")  # the same with less detail: GPM counts no launches
 
     assert {f.rule for f in less.findings if f.severity != "info" and f.confidence >= LIKELY} <= found
 

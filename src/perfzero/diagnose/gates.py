@@ -108,9 +108,9 @@ def alive(e: Evidence) -> str | None:
     amounts = [n for n in ("dram_read_bytes", "dram_write_bytes") if e.long.has(n)]
     if e.tier == "nvml" or not names or not smi > SMI_CONTRADICTS.value:
         return None
-    if e.long.has("gr_active") and float(np.nanmax(e.long.column("gr_active"))) < DEAD_COUNTER.value:
+    if "gr_active" in names and float(np.nanmax(e.long.column("gr_active"))) < DEAD_COUNTER.value:
         return (
-            f"The counter of GPU activity reads zero while nvidia-smi saw kernels {percent(smi)} of the time: "
+            f"The counter of GPU activity reads zero, but nvidia-smi saw kernels {percent(smi)} of the time: "
             "it is dead, and nothing can be judged by it. Look for an Xid error with `dmesg | grep Xid`."
         )
     highest = max(float(np.nanmax(e.long.column(n))) for n in names)

@@ -244,12 +244,20 @@ PAGEABLE_RATE = Threshold(
     "Pageable copies reached 12 % of the link, pinned ones 100 %; a third lies well between.",
     H200,
 )
-ENGINE_SLOW = Threshold(
-    "engine_slow",
-    0.80,
+ENGINE_WAITS = Threshold(
+    "engine_waits",
+    0.60,
     "ratio",
-    "While it moves data from staging buffers the copy engine reached half of the link, from pinned memory "
-    "all of it: a pinned copy that fills only part of a sample is not taken for a pageable one.",
+    "The engine moved data 16 and 24 % of the time in two programs that copied from ordinary memory, and "
+    "waited for the host to fill staging buffers in between; from pinned memory it never waits.",
+    H200,
+)
+COPY_ALONE = Threshold(
+    "copy_alone",
+    0.05,
+    "ratio",
+    "While the host stages a copy the GPU does nothing else (GR 0.1 and 3 %); a short pinned copy that "
+    "fills part of a sample has kernels beside it.",
     H200,
 )
 LINK_FULL = Threshold(

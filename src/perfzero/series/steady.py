@@ -14,7 +14,7 @@ recording is mistaken for the work.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -127,8 +127,27 @@ def find_steady(always: Samples, sampled: Samples, *, start_ns: int, end_ns: int
     The steady stretch of a recording that spans [start_ns, end_ns).
 
     *always* are samples of a source that runs all the time (GPM), *sampled* those of windows
-    (PM); the first is used where it has data.
+    (PM); the first is used where it has data. It ends with the last work that was sampled: what
+    comes after is the program's end, and GPM's rows of several seconds may not show it.
     """
+    found = _find_steady(always, sampled, start_ns=start_ns, end_ns=end_ns)
+    last_ns = _last_work_ns(sampled.between(found.start_ns, found.end_ns))
+    return found if last_ns is None else replace(found, end_ns=last_ns)
+
+
+def _last_work_ns(samples: Samples) -> int | None:
+    """
+    Where the last sample ends in which the GPU computed or copied, if it never rested as long before
+    as it does after; None otherwise, for then the rest may be one of the program's own.
+    """
+    moved = samples.column("pcie_rx_bytes") / np.maximum(samples.duration_s, 1e-9)
+    working = np.flatnonzero((samples.column("gr_active") > ACTIVE) | (moved > COPYING))
+    if len(working) < 2 or len(samples) - 1 - working[-1] <= np.diff(working).max():
+        return None
+    return int(samples.end_ns[working[-1]])
+
+
+def _find_steady(always: Samples, sampled: Samples, *, start_ns: int, end_ns: int) -> Stretch:
     table = always if always.has("gr_active") else sampled
     names = tuple(n for n in CHANNELS if table.has(n))
     at, means = bin_means(table, names)

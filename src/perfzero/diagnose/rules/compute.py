@@ -102,10 +102,12 @@ def tensor_starved(e: Evidence) -> Finding | None:
     if not TENSOR_UNUSED.value <= tensor < TENSOR_STARVED.value:
         return None
     inside = e.split.while_in("latency", rates.tensor)
-    throughout = share >= BOUND.value
+    # Kernels that leave SMs empty (conversions, tails) keep the tensor cores waiting just as well.
+    waiting = e.share("latency", "small_grid")
+    throughout = waiting >= BOUND.value
     expected, stopped = gain.expect(
         e,
-        share,
+        waiting if throughout else share,
         # All over the program it is the layout or the type, and one change may cure it; in a part of it,
         # it is the mix of kernels that every network has.
         recovered=RECOVER_STARVED if throughout else RECOVER_LATENCY,

@@ -13,8 +13,9 @@ from perfzero.diagnose.remedies import remedies_for
 from perfzero.diagnose.rules._severity import of_share
 from perfzero.diagnose.split import rates_of
 from perfzero.diagnose.thresholds import (
+    COPY_ALONE,
     COPY_FULL,
-    ENGINE_SLOW,
+    ENGINE_WAITS,
     IDLE_BAD,
     IDLE_WATCH,
     LINK_FULL,
@@ -34,9 +35,14 @@ class Copying:
     to_gpu: bool
 
 
-def while_copying(e: Evidence) -> Copying | None:
-    """How fast copies are, over the samples in which one ran; None if there was none."""
-    table = e.long.where(np.isfinite(e.long.column("gr_active")))
+def while_copying(e: Evidence, *, alone: bool = False) -> Copying | None:
+    """
+    How fast copies are, over the samples in which one ran; None if there was none.
+
+    With *alone*, over those only in which no kernel ran beside it.
+    """
+    gr = e.long.column("gr_active")
+    table = e.long.where(gr < COPY_ALONE.value if alone else np.isfinite(gr))
     rates = rates_of(table, e.roofs)
     rows = table.where(np.nan_to_num(rates.copying) >= COPY_FULL.value)
     seconds = float(np.sum(rows.duration_s))
@@ -52,12 +58,12 @@ def while_copying(e: Evidence) -> Copying | None:
 
 def pageable_copies(e: Evidence) -> Finding | None:
     """Copies that use a fraction of the link: the host stages them through its own pinned buffers."""
-    share, copying = e.share("copy"), while_copying(e)
+    share, copying = e.share("copy"), while_copying(e, alone=True)
     # Averages over 0.1 s cannot tell a slow copy from one that ran part of the time.
     if e.tier != "pm" or copying is None or not share >= IDLE_WATCH.value:
         return None
     of_link = copying.bytes_per_s / e.roofs.pcie
-    if not of_link < PAGEABLE_RATE.value or of_link >= ENGINE_SLOW.value * copying.engine:
+    if not of_link < PAGEABLE_RATE.value or not copying.engine < ENGINE_WAITS.value:
         return None
     expected, stopped = gain.expect(
         e,
