@@ -34,9 +34,12 @@ from perfzero.sources.host import Host
 from perfzero.store.writer import RecordingWriter, prepare_folder
 from perfzero.values import Cost, Gpu, Note, Process, Samples
 
-TICK_S = 0.2
-HOST_EVERY_S = (1.0, 2.0)
-"""Before and after the first half minute."""
+CALM_AFTER_S = (30.0, 90.0)
+"""After these moments of a run it is looked at less often: looking costs CPU, and shows less and less."""
+
+TICK_S = (0.2, 0.2, 0.5)
+HOST_EVERY_S = (1.0, 2.0, 5.0)
+
 FIND_GPU_EVERY_S = (1.0, 10.0)
 """How often to look whether the program uses more GPUs, at first and when some have been found."""
 FIND_GPU_FOR_S = 10.0
@@ -268,6 +271,7 @@ class Recorder:
         next_host = next_find = 0.0
         while True:
             now = time.monotonic() - self._begun
+            calm = sum(now > moment for moment in CALM_AFTER_S)
             if not self._watched.running:
                 return "program"
             if self._duration_s is not None and now >= self._duration_s:
@@ -275,7 +279,7 @@ class Recorder:
             if self._ended_early and not self._candidates and not self._watches:
                 return "gpu"
             if self._host is not None and now >= next_host:
-                next_host = now + HOST_EVERY_S[now > 30.0]
+                next_host = now + HOST_EVERY_S[calm]
                 self._read_host()
             if self._candidates and now >= next_find:
                 self._find_gpus(now)
@@ -288,7 +292,7 @@ class Recorder:
                 self._space_by_steps(now)
             due = min((w.due_s for w in self._watches), default=math.inf)
             passed = time.monotonic() - self._begun
-            number = self._watched.wait(min(TICK_S, max(0.001, due - passed)))
+            number = self._watched.wait(min(TICK_S[calm], max(0.001, due - passed)))
             if number is not None and not self._target.command and number != signal.SIGCHLD:
                 return "signal"
 
