@@ -12,7 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from perfzero.cli import doctor
-from perfzero.record.doctor import Facts, FoundLibrary, GpuFacts, Holder, PmAnswer, Unlock
+from perfzero.doctor.examine import Facts, FoundLibrary, GpuFacts, Holder, PmAnswer, Unlock
 from perfzero.values import Gpu
 
 LONG = "echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' | sudo tee /etc/modprobe.d/perfzero.conf"

@@ -15,7 +15,7 @@ from perfzero.text import enumeration, printable
 if TYPE_CHECKING:  # imported by the functions that use them: other commands do without, and without NumPy
     from rich.console import Console
 
-    from perfzero.record.doctor import Facts, GpuFacts
+    from perfzero.doctor.examine import Facts, GpuFacts
 
 TIERS = {
     "pm": ("everything", "green", "hardware counters sampled inside the GPU, down to microseconds"),
@@ -51,8 +51,8 @@ def doctor(
     """
     from rich.console import Console
 
-    from perfzero.record.doctor import examine
-    from perfzero.record.machine import Machine
+    from perfzero.doctor.examine import examine
+    from perfzero.doctor.machine import Machine
 
     facts = examine(Machine(), quick=quick)
     if output is Format.JSON:
@@ -63,7 +63,7 @@ def doctor(
 
 def to_json(facts: Facts) -> dict[str, object]:
     """The facts as a JSON document; what is not known is null."""
-    from perfzero.record.doctor import permitted
+    from perfzero.doctor.examine import permitted
     from perfzero.values import jsonable
 
     return {
@@ -152,7 +152,7 @@ def _machine_rows(facts: Facts) -> list[tuple[str, str]]:
 
 
 def _who_may(facts: Facts) -> str:
-    from perfzero.record.doctor import permitted
+    from perfzero.doctor.examine import permitted
 
     if facts.admin_only is None:
         return "unknown: the driver shows no RmProfilingAdminOnly here"

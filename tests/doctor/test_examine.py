@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from perfzero.errors import NoGpu, SourceError
-from perfzero.record.doctor import (
+from perfzero.doctor.examine import (
     GVISOR_VERSION,
     Facts,
     FoundLibrary,
@@ -18,7 +17,8 @@ from perfzero.record.doctor import (
     examine,
     permitted,
 )
-from perfzero.record.machine import Machine, parse_answer
+from perfzero.doctor.machine import Machine, parse_answer
+from perfzero.errors import NoGpu, SourceError
 from perfzero.values import Gpu
 
 GPU = Gpu(index=0, uuid="GPU-aaaa", name="NVIDIA H200", compute_capability=(9, 0), driver="580.159.04")

@@ -1,7 +1,7 @@
 """
 What can be read on this machine, why not more, and the line that unlocks it.
 
-    Probe       the questions; `perfzero.record.machine` asks them of this machine
+    Probe       the questions; `perfzero.doctor.machine` asks them of this machine
     examine()   asks everything once and draws the conclusions
     Facts       frozen: per GPU the tier it gets and the reason, and the Unlocks, most useful first
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import psutil
 
 import perfzero
+from perfzero.doctor.examine import FoundLibrary, PmAnswer, PmStatus
 from perfzero.errors import DeviceBusy, NoLibrary, NotPermitted, NotSupported, SourceError
-from perfzero.record.doctor import FoundLibrary, PmAnswer, PmStatus
 from perfzero.values import Gpu
 
 PROBE_S = 30.0
@@ -99,7 +99,7 @@ class Machine:
         package = str(Path(perfzero.__file__).parent.parent)
         code = (
             f"import sys; sys.path.insert(0, {package!r}); "
-            "from perfzero.record.machine import try_here; sys.exit(try_here(sys.argv[1]))"
+            "from perfzero.doctor.machine import try_here; sys.exit(try_here(sys.argv[1]))"
         )
         command = [*(["sudo", "-n"] if sudo else []), sys.executable, "-I", "-c", code, gpu.uuid]
         try:

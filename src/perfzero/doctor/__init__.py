@@ -1,0 +1,1 @@
+"""What this machine lets perfzero read, and what would unlock more."""
