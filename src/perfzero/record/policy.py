@@ -8,7 +8,7 @@ the session stays open while the board is far from its power cap, and is opened 
 not. A sample costs us 0.13 ms of CPU, so windows become rarer as a run goes on and repeats itself.
 
     waiting ──GPU works──► warming ──settled──► dense, zoom, dense ──► steady
-              windows:      0.5 s / 4 s         10 s without a gap      0.5 s after 30, 60, 120, 120 ... s
+              windows:      0.5 s / 4 s         10 s without a gap      0.5 s after 40, 80, 160, 180 ... s
     near the cap:           1 s / 10 s          one, 2 s, and a zoom    1 s / 60 s, session closed between
 """
 
@@ -43,9 +43,9 @@ class Defaults:
     """The numbers of the automatic policy, each with its reason beside it."""
 
     window_s: float = 0.5  # a few steps of most programs; 250 samples decode in 30 ms of CPU
-    every_s: float = 30.0  # what has not changed for ten seconds changes slowly
+    every_s: float = 40.0  # what has not changed for ten seconds changes slowly
     rarer_after: int = 1  # windows at one spacing before it doubles ...
-    rarest_s: float = 120.0  # ... up to this; GPM watches in between
+    rarest_s: float = 180.0  # ... up to this; GPM watches in between, and a window costs 0.3 s of CPU
     warming_every_s: float = 4.0  # denser while nothing is known yet
     dense_s: float = 10.0  # so that a verdict comes soon after warm-up
     zoom_after_s: float = 3.0  # of dense sampling, so that short runs have their zoom too
