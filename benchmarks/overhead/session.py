@@ -10,7 +10,7 @@ from typing import Any
 
 from perfzero.record.policy import DEFAULTS, Policy, Settings, Situation
 from perfzero.record.sampler_client import SamplerClient
-from perfzero.record.watch import PM_DEFAULT
+from perfzero.record.selection import PM_DEFAULT
 from perfzero.sources._nvml import select
 from perfzero.sources.nvml import Board
 from perfzero.values import Gpu, Samples

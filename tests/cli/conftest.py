@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from perfzero.cli import main as main_module
-from perfzero.record import watch as watch_module
+from perfzero.record import sampler_client
+from perfzero.record import sampling as sampling_module
 from simulated_nvml import board, library
 from simulated_sampler import simulated
 
@@ -24,11 +25,11 @@ Perfzero = Callable[..., int]
 def sampler(monkeypatch: pytest.MonkeyPatch, library: Any) -> Callable[[str], None]:
     """Samplers run on a simulated, working GPU; called, it prepares that device with a line of Python."""
     library.gpm_values = {1: 97.0, 2: 80.0, 5: 40.0, 10: 30.0}
-    real = watch_module.SamplerClient
+    real = sampler_client.SamplerClient
 
     def use(setup: str = "") -> None:
         monkeypatch.setattr(
-            watch_module, "SamplerClient", lambda gpu, **k: real(gpu, command=simulated(setup), **k)
+            sampling_module, "SamplerClient", lambda gpu, **k: real(gpu, command=simulated(setup), **k)
         )
 
     use()

@@ -14,6 +14,7 @@ import pytest
 
 from perfzero.errors import BrokenRecording, DeviceBusy, UsageError
 from perfzero.record import sampler_client
+from perfzero.record import sampling as sampling_module
 from perfzero.record import session as session_module
 from perfzero.record import watch as watch_module
 from perfzero.record.launch import CannotStart
@@ -30,11 +31,11 @@ def sampler(monkeypatch: pytest.MonkeyPatch, library: Any) -> Any:
     """Let the recorder start samplers on a simulated, working GPU; the argument prepares that device."""
     library.gpm_values = {1: 97.0, 2: 80.0, 5: 40.0, 10: 30.0}
 
-    real = watch_module.SamplerClient
+    real = sampler_client.SamplerClient
 
     def use(setup: str = "") -> None:
         monkeypatch.setattr(
-            watch_module,
+            sampling_module,
             "SamplerClient",
             lambda gpu, **k: real(gpu, command=simulated(setup), **k),
         )
@@ -274,9 +275,9 @@ def test_one_mig_device_is_accepted(library, board, sampler, tmp_path):
 def test_samplers_that_hang_hold_up_the_end_together_and_not_one_after_the_other(
     library, board, tmp_path, monkeypatch
 ):
-    real = watch_module.SamplerClient
+    real = sampler_client.SamplerClient
     sleeper = [PYTHON, "-c", "import time; time.sleep(60)"]
-    monkeypatch.setattr(watch_module, "SamplerClient", lambda gpu, **k: real(gpu, command=sleeper, **k))
+    monkeypatch.setattr(sampling_module, "SamplerClient", lambda gpu, **k: real(gpu, command=sleeper, **k))
     monkeypatch.setattr(sampler_client, "GOODBYE_S", 0.7)
     library.boards = [board(uuid=f"GPU-{i}") for i in range(4)]
     recorder = Recorder(Target(gpus=("0", "1", "2", "3")), output=tmp_path / "r", settings=Settings())
