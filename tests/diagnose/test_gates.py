@@ -35,6 +35,13 @@ def test_all_zeros_while_nvidia_smi_says_half_is_dead_not_idle(program):
     assert "Xid" in refused(dead)
 
 
+def test_a_dead_activity_counter_among_live_ones_is_dead_not_idle(program):
+    """Launches and memory traffic go on: to call this GPU idle would be wrong."""
+    dead = with_column(program("elementwise_chain", board={"smi_utilization": 1.0}), gr_active=0.0)
+
+    assert "activity reads zero" in refused(dead)
+
+
 def test_all_zeros_while_nvidia_smi_agrees_is_idle():
     assert "next to no work" in refused(observe([Phase(1.0)], board={"smi_utilization": 0.0}))
 

@@ -108,6 +108,15 @@ def test_short_pinned_copies_within_a_sample_are_not_called_pageable():
     assert copy.pageable_copies(collect(brief)) is None
 
 
+def test_an_engine_that_never_waits_on_a_slow_link_is_not_called_pageable():
+    """A tenth of the link's rate, but the engine moves data all the time: the link is the cause."""
+    slow = observe(
+        [Phase(0.040, {"pcie_rx_bytes": 5.7e9, "ce_active": 1.0}), Phase(0.002, {"gr_active": 0.9})]
+    )
+
+    assert copy.pageable_copies(collect(slow)) is None
+
+
 def test_averages_cannot_tell_a_slow_copy_from_a_short_one(program):
     assert copy.pageable_copies(collect(program("pageable_copies", tier="gpm"))) is None
 
@@ -313,3 +322,13 @@ def test_a_rule_is_named_as_its_function(program):
         for rule in RULES:
             found = rule(e)
             assert found is None or found.rule == rule.__name__
+
+
+def test_plain_nvml_calls_a_board_at_its_limit_worth_knowing_and_no_more(program):
+    """It does not show what the GPU does, so not whether the lost clock is missed either."""
+    board = {"capped_power": 1.0, "power": 695.0, "sm_clock": 1.3e9, "smi_utilization": 1.0}
+    found = power.power_capped(collect(program("bf16_gemm_capped", tier="nvml", board=board)))
+
+    assert found is not None
+    assert found.severity == "info"
+    assert found.remedies == ()
