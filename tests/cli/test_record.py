@@ -43,7 +43,7 @@ MARK = "open('started', 'w').close()"
         ("--gpu 0 --continuous --every 1s", "--continuous samples all the time"),
         ("--gpu 0 --continuous --zoom 10us", "has no --zoom"),
         ("--gpu 0 --window 2s --every 1s", "longer than --every"),
-        ("--gpu 0 --window 40s", "longer than --every"),
+        ("--gpu 0 --window 90s", "longer than --every"),
         ("--gpu 0 --window 1fortnight", "--window takes a duration"),
         ("--gpu 0 --every -5s", "--every takes a duration"),
         ("--gpu 0 --profiling-duration soon", "--profiling-duration takes a duration"),
