@@ -2,10 +2,11 @@
 When to sample: the policy, as a state machine without clock or device.
 
 What measuring says (docs/measurements.md): an open session costs a program at the power cap 1 %
-for as long as it is open, one near it 0.13 %, and others nothing that can be seen; opening and
-closing costs any program about 4 ms, and us 0.3 s of CPU; starting and stopping costs nothing. So
-the session stays open while the board is far from its power cap, and is opened rarely where it is
-not. A sample costs us 0.13 ms of CPU, so windows become rarer as a run goes on and repeats itself.
+for as long as it is open, and one near it 0.13 %; on one far from it nothing was seen above the
+noise, which has not been benchmarked yet. Opening and closing costs any program about 4 ms, and us
+0.3 s of CPU; starting and stopping costs nothing. So the session stays open while the board is far
+from its power cap, and is opened rarely where it is not. A sample costs us 0.13 ms of CPU, so
+windows become rarer as a run goes on and repeats itself.
 
     waiting ──GPU works──► warming ──settled──► dense, zoom, dense ──► steady
               windows:      0.5 s / 4 s         10 s without a gap      0.5 s after 40, 80, 160, 180 ... s
@@ -19,7 +20,7 @@ from typing import Literal
 
 from perfzero.values import WindowKind
 
-Verb = Literal["nothing", "open", "start", "stop", "close"]
+Verb = Literal["nothing", "open", "start", "close"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,8 +186,6 @@ class Sampling:
         elif action.verb == "start":
             self.in_window = True
             client.start(kind=action.kind, duration_s=action.duration_s)
-        elif action.verb == "stop":
-            client.stop()
         elif action.verb == "close":
             self.session = "opening"  # until it says it is closed
             client.close()
