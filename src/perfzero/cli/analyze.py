@@ -9,19 +9,13 @@ from typing import Annotated
 
 import typer
 
+from perfzero.cli.formats import Format
 from perfzero.errors import NoRecording, OutputError, UsageError
 
 RUNS = Path("perfzero-runs")
 """Where `run` and `record` put recordings, below the current folder."""
 
 MANIFEST = "manifest.json"
-
-
-class Format(str, Enum):
-    """How the answer is written on stdout."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 class Language(str, Enum):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from perfzero import __version__
+from perfzero.cli.formats import Format
 from perfzero.text import enumeration, printable
 
 if TYPE_CHECKING:  # imported by the functions that use them: other commands do without, and without NumPy
@@ -22,13 +22,6 @@ TIERS = {
     "gpm": ("averages", "yellow", "hardware counters averaged over 0.1 s and more"),
     "nvml": ("little", "red", "the state of the board only"),
 }
-
-
-class Format(str, Enum):
-    """How the answer is written."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 def register(app: typer.Typer) -> None:

@@ -5,23 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from enum import Enum
 from typing import Annotated, Any
 
 import typer
 
 from perfzero import metric_sets
 from perfzero.aliases import Resolution, resolve
+from perfzero.cli.formats import Format
 from perfzero.counters import BY_NAME, COUNTERS, Counter
 from perfzero.errors import UsageError
 from perfzero.metric_sets import ChipSet
-
-
-class Format(str, Enum):
-    """How the answer is written."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 def register(app: typer.Typer) -> None:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from perfzero.cli.analyze import RUNS
 from perfzero.cli.durations import seconds, show
+from perfzero.cli.formats import Format
 from perfzero.errors import PerfzeroError, SourceError, UsageError
 
 if TYPE_CHECKING:
     from perfzero.record.policy import Settings
     from perfzero.record.session import Recorder, Target
-
-RUNS = Path("perfzero-runs")
 
 CANNOT_RECORD = 125
 """The exit code when perfzero itself fails before the program has started, as of `env` and `timeout`."""
@@ -45,13 +45,6 @@ class SourceName(str, Enum):
     PM = "pm"
     GPM = "gpm"
     NVML = "nvml"
-
-
-class Format(str, Enum):
-    """How the verdict is written."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 def register(app: typer.Typer) -> None:
