@@ -11,7 +11,8 @@ import psutil
 import pytest
 
 from perfzero.errors import UsageError
-from perfzero.record.session import Bystander, library_hints
+from perfzero.record.attach import Bystander
+from perfzero.record.session import library_hints
 
 
 def test_a_process_that_vanishes_between_two_looks_has_ended(monkeypatch):

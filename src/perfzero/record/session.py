@@ -18,15 +18,15 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import psutil
 
 from perfzero.errors import NoGpu, PerfzeroError, SourceError, UsageError
+from perfzero.record.attach import Bystander, Watched, existing
 from perfzero.record.cost import slowdown
 from perfzero.record.launch import Child, Invoker, invoking_user
 from perfzero.record.policy import Settings
-from perfzero.record.signals import Signals
 from perfzero.record.watch import GpuWatch, SourceChoice
 from perfzero.sources import nvml
 from perfzero.sources._find_libcupti import trusted_users
@@ -50,7 +50,7 @@ since the others of a distributed program follow soon.
 STEPS_AFTER_S = 20.0
 """When to look for the first time how long a step takes; then again after half as long as it took."""
 
-Ending = Literal["program", "duration", "signal", "sure", "gpu"]
+Ending = Literal["program", "duration", "signal", "gpu"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,83 +62,11 @@ class Target:
     gpus: tuple[str, ...] = ()
 
 
-class Watched(Protocol):
-    """The observed program, launched or not."""
-
-    @property
-    def pid(self) -> int | None:
-        """Its process id, None when only GPUs are watched."""
-        ...
-
-    @property
-    def running(self) -> bool:
-        """Whether it has not ended."""
-        ...
-
-    @property
-    def returncode(self) -> int | None:
-        """How it ended, where that is known."""
-        ...
-
-    def wait(self, timeout_s: float) -> int | None:
-        """Sleep; returns the number of a signal that came meanwhile."""
-        ...
-
-    def restore_signals(self) -> None:
-        """Let signals act on this process again as before."""
-        ...
-
-
-class Bystander:
-    """A process we did not start, or none: signals to us mean us."""
-
-    def __init__(self, pid: int | None) -> None:
-        self._process = None if pid is None else _existing(pid)
-        self._signals = Signals()
-
-    @property
-    def pid(self) -> int | None:
-        """The process id that was attached to."""
-        return None if self._process is None else int(self._process.pid)
-
-    @property
-    def running(self) -> bool:
-        """Whether it is still there; always, when only GPUs are watched."""
-        if self._process is None:
-            return True
-        try:
-            return bool(self._process.is_running()) and self._process.status() != psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:  # it went between the two questions
-            return False
-
-    @property
-    def returncode(self) -> int | None:
-        """Unknown: it is not our child."""
-        return None
-
-    def wait(self, timeout_s: float) -> int | None:
-        """Sleep; returns the number of a signal that came meanwhile."""
-        came = set(self._signals.wait(timeout_s)) - {signal.SIGCHLD}
-        return came.pop() if came else None
-
-    def restore_signals(self) -> None:
-        """Let signals act on this process again as before."""
-        self._signals.restore()
-
-
-def _existing(pid: int) -> psutil.Process:
-    try:
-        return psutil.Process(pid)
-    except (psutil.NoSuchProcess, ValueError, OverflowError):  # also: what can be no process id
-        raise UsageError(f"There is no process {pid} to attach to.") from None
-
-
 class Recorder:
     """
     Records one program or a set of GPUs into *output*.
 
-    *say* is told in short sentences what is happening. *judge* is asked, every few seconds and
-    with the recording's folder, whether enough has been seen.
+    *say* is told in short sentences what is happening.
     """
 
     def __init__(
@@ -213,7 +141,7 @@ class Recorder:
             raise NoGpu("The driver lists no GPU.\nWhat can be read on this machine: perfzero doctor")
         refuse_twins(gpus)
         if target.pid is not None:
-            _existing(target.pid)
+            existing(target.pid)
         self._writer = RecordingWriter(
             self.path,
             gpus=gpus,
