@@ -15,7 +15,6 @@ NVIDIA_TRIAGE = "NVIDIA Compute Triage Guide (2026)"
 TENSORFLOW = "TensorFlow profiler's input-pipeline analyser constants"
 DCGM = "DCGM's interpretation notes for profiling fields"
 H200 = "measured on an H200, 2026-11-29"
-KINETO = "Kineto's TensorBoard plugin"
 CHOICE = "our choice"
 
 

@@ -16,6 +16,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from perfzero.series.steady import ACTIVE
+
 SPAN_S = 4.0
 """Long enough that a pause between two warm-up phases (autotuning, graph capture) is seen as a change."""
 
@@ -50,7 +52,7 @@ class Settling:
         if not self._readings:
             return False
         recent = [c[0] for t, c in self._readings if t > self._readings[-1][0] - 1.0]
-        return any(value > 0.005 for value in recent)
+        return any(value > ACTIVE for value in recent)
 
     def _calm(self, now_s: float) -> bool:
         times = np.array([t for t, _ in self._readings])
@@ -66,7 +68,7 @@ class Settling:
             means.append(rows.mean(axis=0))
         table = np.array(means)
         table = table[:, np.isfinite(table).all(axis=0)]
-        if not table.size or table[:, 0].min() <= 0.005:
+        if not table.size or table[:, 0].min() <= ACTIVE:
             return False
         middle = np.median(table, axis=0)
         spread = np.abs(table - middle).max(axis=0)

@@ -21,6 +21,7 @@ from perfzero.record.policy import Policy, Settings, Situation
 from perfzero.record.sampling import Sampling
 from perfzero.record.selection import GPM_DEFAULT
 from perfzero.record.settle import Settling
+from perfzero.series.steady import ACTIVE
 from perfzero.sources.gpm import Gpm
 from perfzero.sources.nvml import SLOW_EVERY, Board
 from perfzero.store.writer import RecordingWriter
@@ -363,7 +364,7 @@ class GpuWatch:
     def averages(self) -> Samples:
         """The GPM rows of the last hours in which the GPU had something to do, for `cost.slowdown`."""
         table = self._averages.table()
-        return table.where(table.column("gr_active") > 0.005)
+        return table.where(table.column("gr_active") > ACTIVE)
 
     def choose_by_steps(self, spacing_s: float) -> float:
         """One window every *spacing_s* seconds from now on; returns the spacing taken, maybe a longer one."""

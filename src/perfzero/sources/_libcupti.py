@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 # CUptiResult values that callers tell apart (cupti_result.h).
 OUT_OF_MEMORY = 8
 INVALID_PARAMETER = 1
-NOT_INITIALIZED = 15
 INVALID_METRIC_NAME = 17
 HARDWARE_BUSY = 26
 NOT_SUPPORTED = 27
@@ -42,8 +41,6 @@ STOP_IMAGE_FULL = 1  # CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL
 
 ATTRIBUTE_SM_COUNT = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 ATTRIBUTE_L2_BYTES = 38  # CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
-
-CUDA_ERROR_NO_DEVICE = 100
 
 SIBLINGS = ("libnvperf_target.so", "libnvperf_host.so")
 """What libcupti loads from its own folder."""
