@@ -22,28 +22,12 @@ from perfzero.diagnose.verdict import (
 )
 from perfzero.report.build import Judged, build
 from perfzero.report.model import Report
+from perfzero.sources.synthetic import H200
 from perfzero.values import Cost, Gap, Gpu, Observation, Process, Samples, Window
 
 START = 1_796_000_000_000_000_000
 SECOND = 1_000_000_000
 GOLDEN = Path(__file__).parent / "golden"
-
-H200 = Gpu(
-    index=0,
-    uuid="GPU-00000000-0000-0000-0000-000000000000",
-    name="NVIDIA H200",
-    chip="GH100",
-    compute_capability=(9, 0),
-    sm_count=132,
-    sm_clock_max_hz=1.98e9,
-    memory_clock_max_hz=3.201e9,
-    memory_bus_bits=6144,
-    memory_bytes=150_000_000_000,
-    power_limit_w=700.0,
-    pcie_generation_max=5,
-    pcie_width_max=16,
-    driver="580.159.04",
-)
 
 
 def table(start_s: float, rows: int, period_s: float, **columns: float) -> Samples:

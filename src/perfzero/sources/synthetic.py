@@ -45,7 +45,7 @@ H200 = Gpu(
     pcie_width_max=16,
     driver="580.159.04",
 )
-"""The GPU of the measurements this project rests on, as its driver describes it."""
+"""An H200, with the 6144 bit of memory bus that its data sheet implies (the board measured says 6016)."""
 
 BOARD: Mapping[str, float] = {
     "sm_clock": 1.98e9,
