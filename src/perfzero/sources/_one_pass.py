@@ -31,11 +31,14 @@ def resolve_for_chip(
     *,
     availability: _libcupti.Image | None = None,
     wanted: Sequence[Counter] | None = None,
+    known: Mapping[str, str] | None = None,
 ) -> Resolution:
     """
     Choose, in order of priority, one metric per counter such that all fit a single pass.
 
-    Takes about 0.2 s. Without *availability* it answers for the full chip, not for a board.
+    Each question to the library costs 5 ms, and one by one there are some thirty of them. *known*, counter
+    to metric as an earlier check of this chip and library found them, is tried together first; it
+    is never believed. Without *availability* it answers for the full chip, not for a board.
     """
     counters = pm_counters() if wanted is None else tuple(wanted)
 
@@ -54,13 +57,34 @@ def resolve_for_chip(
 
     chosen: dict[str, str] = {}
     left_out: dict[str, str] = {}
+
+    def take_together(some: Sequence[tuple[str, str]]) -> None:
+        """
+        Choose those of *some* that fit with what is chosen, halving where not all do.
+
+        The outcome is that of asking one by one: what fits one pass fits it without its last part, too.
+        """
+        if not some or fits([*chosen.values(), *(metric for _, metric in some)]) is None:
+            chosen.update(some)
+        elif len(some) > 1:
+            half = len(some) // 2
+            take_together(some[:half])
+            take_together(some[half:])
+
+    wanted_here: list[Counter] = []
     for counter in counters:
+        if counter.name == "sys_clock" and not chip.startswith(NO_TIME_TRIGGER):
+            left_out[counter.name] = "only needed where the SYS clock triggers the samples"
+        else:
+            wanted_here.append(counter)
+    likely = known or {}
+    take_together([(c.name, likely[c.name]) for c in wanted_here if likely.get(c.name) in c.cupti])
+    for counter in wanted_here:
+        if counter.name in chosen:
+            continue
         better = {"l2_hit": "l2_hit_sectors", "dram_active": "dram_read_bytes"}.get(counter.name)
         if better in chosen:
             left_out[counter.name] = f"{better} says more"
-            continue
-        if counter.name == "sys_clock" and not chip.startswith(NO_TIME_TRIGGER):
-            left_out[counter.name] = "only needed where the SYS clock triggers the samples"
             continue
         reason = "has no CUPTI metric"
         for metric in counter.cupti:
@@ -72,4 +96,5 @@ def resolve_for_chip(
             reason = problem if reason.startswith(("has", "unknown")) else reason
         else:
             left_out[counter.name] = reason
-    return Resolution(chip, library.version, chosen, left_out)
+    in_order = {c.name: chosen[c.name] for c in counters if c.name in chosen}
+    return Resolution(chip, library.version, in_order, left_out)

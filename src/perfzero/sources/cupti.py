@@ -15,15 +15,16 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perfzero import metric_sets
 from perfzero.counters import Counter, metric_scale, pm_counters
-from perfzero.errors import DeviceBusy, NoGpu, NotPermitted, SourceError
+from perfzero.errors import DeviceBusy, NoGpu, NotPermitted, PerfzeroError, SourceError
 from perfzero.sources import _libcupti
 from perfzero.sources._find_libcupti import find_libraries, load_cuda, load_library
 from perfzero.sources._libcupti import CudaError, CuptiError, Host, PmObject
@@ -172,7 +173,12 @@ class CuptiDevice:
 
     def resolve(self, wanted: Sequence[Counter]) -> Resolution:
         """Choose the metrics for *wanted* that fit one pass on this very board."""
-        return resolve_for_chip(self._library, self.chip, availability=self._availability, wanted=wanted)
+        known: Mapping[str, str] = {}
+        with contextlib.suppress(PerfzeroError):  # a table that is missing only makes it slower
+            known = metric_sets.load().of_version(self.library_version).get(self.chip, {})
+        return resolve_for_chip(
+            self._library, self.chip, availability=self._availability, wanted=wanted, known=known
+        )
 
     def configure(self, metrics: Sequence[str], *, period_ns: int, buffer_bytes: int) -> None:
         """Set what is sampled and how often, once per session: a second call changes nothing."""
