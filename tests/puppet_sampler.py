@@ -96,7 +96,7 @@ class Stage:
         self.seen = GpuWatch(
             gpu,
             writer=self.writer,
-            settings=settings or Settings(),
+            settings=settings or Settings(first_after_s=0.0),
             source=source,
             hints=(),
             sudo=sudo,

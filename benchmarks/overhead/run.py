@@ -58,6 +58,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "resnet50": ("resnet50.py", "--channels-last"),
     "transformer": ("transformer.py",),
     "bf16_gemm": ("bf16_gemm.py",),
+    "tiny_graph": ("tiny_kernels.py", "--graph"),
 }
 GUARD_S = 0.3
 """After each change of treatment, before its block begins: clocks and power settle."""
@@ -293,7 +294,9 @@ def cpu_time(options: Sequence[str], *, seconds: float, log: Path) -> dict[str, 
     inside = [point for point in curve if point[0] <= curve[0][0] + seconds]
     wall = inside[-1][0] - inside[0][0]
     quiet = [point for point in inside if point[0] >= inside[-1][0] - wall / 3]
+    log.with_suffix(".curve").write_text("".join(f"{t - curve[0][0]:.2f} {s:.2f}\n" for t, s in curve))
     return {
+        "recorder_s": seen[process.pid],
         "wall_s": wall,
         "quiet_share": (quiet[-1][1] - quiet[0][1]) / (quiet[-1][0] - quiet[0][0]),
         "sampled_share": sampled_s(folder) / wall,
@@ -398,7 +401,8 @@ def save(document: dict[str, Any], *, out: Path, work: Path, seed: int) -> str:
         )
     if "default" in document["cpu"] and "window_cpu_s" in document:
         short, window_s = document["cpu"]["default"], document["window_cpu_s"]
-        later = windows_after(short["wall_s"], run_s=RUN_S)
+        # The program of this run, an elementwise chain, holds the board near its cap.
+        later = windows_after(short["wall_s"], run_s=RUN_S, capped=True)
         document["cpu_share_default_run"] = five_minutes(short, window_s, planned=later)
         lines.append(
             f"one window with its session: {window_s:.2f} s of CPU; sampler and recorder, default, in a "

@@ -109,17 +109,17 @@ def plan_of(*, capped: bool, run_s: float, tick_s: float = 0.05) -> PolicyPlan:
     return PolicyPlan(sampled / run_s, held / run_s, sessions)
 
 
-def windows_after(moment_s: float, *, run_s: float) -> int:
+def windows_after(moment_s: float, *, run_s: float, capped: bool) -> int:
     """How many windows the default policy begins between *moment_s* and the end of a steady run."""
-    return started(run_s) - started(moment_s)
+    return started(run_s, capped=capped) - started(moment_s, capped=capped)
 
 
-def started(run_s: float, *, tick_s: float = 0.05) -> int:
+def started(run_s: float, *, capped: bool, tick_s: float = 0.05) -> int:
     policy, session, until, count = Policy(Settings()), "none", 0.0, 0
     for tick in range(round(run_s / tick_s)):
         now = tick * tick_s
         action = policy.decide(
-            Situation(now, True, now >= SETTLED_AFTER_S, False, session, now < until)  # type: ignore[arg-type]
+            Situation(now, True, now >= SETTLED_AFTER_S, capped, session, now < until)  # type: ignore[arg-type]
         )
         if action.verb in ("open", "close"):
             session = ("zoom" if action.zoom else "window") if action.verb == "open" else "none"

@@ -97,9 +97,24 @@ def test_at_the_power_cap_the_session_is_closed_between_rare_windows():
     played = play(capped=True)
     late = [w for w in played.windows if w[0] > 15.0]
 
-    assert all(b[0] - a[0] >= 59.0 for a, b in pairwise(late))
+    spacing = [b[0] - a[0] for a, b in pairwise(late)]
+    assert spacing[0] >= 59.0
+    assert all(after >= 1.9 * before or after >= DEFAULTS.rarest_s for before, after in pairwise(spacing))
+    assert len(played.opened) <= 5
     assert played.open_s < 0.05 * 300
     assert "zoom" in played.kinds()
+
+
+def test_nothing_is_opened_before_the_board_had_time_to_come_to_its_power_cap():
+    assert play().opened[0][0] >= 1.0 + DEFAULT.first_after_s
+    assert play(capped=True, settled_at=5.0).opened[0][0] >= 5.0  # the window of the warm-up is saved
+    assert play(capped=True, settled_at=20.0).opened[0][0] < 1.0 + DEFAULTS.capped_warming_after_s + 0.5
+
+
+def test_what_was_asked_for_and_what_ran_before_us_begins_at_once():
+    asked = (Settings(continuous=True), Settings(window_s=0.5, every_s=5.0), Settings(first_after_s=0.0))
+    for settings in asked:
+        assert play(settings).opened[0][0] < 1.3
 
 
 def test_away_from_the_power_cap_the_session_stays_open():

@@ -190,7 +190,7 @@ def test_a_zoom_that_cannot_be_opened_does_not_end_the_windows(stage):
     for _ in range(400):
         verb, options = ("nothing", {}) if len(puppet.did) == answered else puppet.did[-1]
         answered = len(puppet.did)
-        if verb == "open" and options.get("period_ns") == 10_000:
+        if verb == "open" and options.get("period_ns") == Settings().zoom_period_ns:
             puppet.refuse("SourceError", "no room for the burst")
             refusals += 1
         elif verb == "open":

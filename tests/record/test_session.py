@@ -23,6 +23,9 @@ from perfzero.record.session import Recorder, Target
 from perfzero.store.reader import open_recording
 from simulated_sampler import simulated
 
+AT_ONCE = Settings(first_after_s=0.0)
+"""A launched program of two seconds is long enough for a test."""
+
 PYTHON = sys.executable
 
 
@@ -46,7 +49,7 @@ def sampler(monkeypatch: pytest.MonkeyPatch, library: Any) -> Any:
 
 def record(target: Target, folder: Path, **options: Any) -> Any:
     """Record to the end and read the recording back."""
-    recorder = Recorder(target, output=folder, **{"settings": Settings(), **options})
+    recorder = Recorder(target, output=folder, **{"settings": AT_ONCE, **options})
     recorder.start()
     try:
         ending = recorder.watch()
@@ -86,7 +89,7 @@ def test_continuous_sampling_leaves_no_hole(library, sampler, tmp_path):
 
 
 def test_sampling_stops_when_its_time_is_over_and_the_program_goes_on(library, sampler, tmp_path):
-    recorder = Recorder(program(3.0, code=3), output=tmp_path / "r", settings=Settings(), duration_s=1.0)
+    recorder = Recorder(program(3.0, code=3), output=tmp_path / "r", settings=AT_ONCE, duration_s=1.0)
     recorder.start()
     assert recorder.watch() == "duration"
     recorder.end()
@@ -105,7 +108,7 @@ def test_a_busy_device_leaves_averages_a_named_gap_and_the_run_alive(library, sa
 
 def test_a_source_that_was_demanded_and_cannot_be_had_is_an_error(library, sampler, tmp_path):
     sampler("device.busy = True")
-    recorder = Recorder(program(4.0), output=tmp_path / "r", settings=Settings(), source="pm")
+    recorder = Recorder(program(4.0), output=tmp_path / "r", settings=AT_ONCE, source="pm")
     recorder.start()
     with pytest.raises(DeviceBusy):
         recorder.watch()
@@ -114,7 +117,7 @@ def test_a_source_that_was_demanded_and_cannot_be_had_is_an_error(library, sampl
 
 
 def test_a_sampler_that_is_killed_does_not_end_the_recording(library, sampler, tmp_path):
-    recorder = Recorder(program(3.0), output=tmp_path / "r", settings=Settings())
+    recorder = Recorder(program(3.0), output=tmp_path / "r", settings=AT_ONCE)
     recorder.start()
 
     def kill() -> None:
@@ -149,7 +152,7 @@ def test_a_program_that_ends_at_once_still_leaves_a_recording(library, sampler, 
 
 
 def test_gpm_alone_starts_no_sampler(library, sampler, tmp_path):
-    recorder = Recorder(program(1.5), output=tmp_path / "r", settings=Settings(), source="gpm")
+    recorder = Recorder(program(1.5), output=tmp_path / "r", settings=AT_ONCE, source="gpm")
     recorder.start()
     recorder.watch()
     assert recorder.watches[0].sampler_pid is None
@@ -159,7 +162,7 @@ def test_gpm_alone_starts_no_sampler(library, sampler, tmp_path):
 
 
 def test_a_process_that_does_not_exist_is_refused_before_anything_is_written(library, sampler, tmp_path):
-    recorder = Recorder(Target(pid=2**22 - 1), output=tmp_path / "r", settings=Settings())
+    recorder = Recorder(Target(pid=2**22 - 1), output=tmp_path / "r", settings=AT_ONCE)
     with pytest.raises(UsageError, match="no process"):
         recorder.start()
     assert not (tmp_path / "r").exists()
@@ -167,14 +170,14 @@ def test_a_process_that_does_not_exist_is_refused_before_anything_is_written(lib
 
 def test_a_folder_that_holds_something_is_not_written_to(library, sampler, tmp_path):
     (tmp_path / "precious").write_text("mine")
-    recorder = Recorder(program(1.0), output=tmp_path, settings=Settings())
+    recorder = Recorder(program(1.0), output=tmp_path, settings=AT_ONCE)
     with pytest.raises(UsageError, match="not empty"):
         recorder.start()
     assert [p.name for p in tmp_path.iterdir()] == ["precious"]
 
 
 def test_a_command_that_cannot_be_started_ends_with_the_shells_code(library, sampler, tmp_path):
-    recorder = Recorder(Target(command=("no-such-program",)), output=tmp_path / "r", settings=Settings())
+    recorder = Recorder(Target(command=("no-such-program",)), output=tmp_path / "r", settings=AT_ONCE)
     with pytest.raises(CannotStart) as caught:
         recorder.start()
     assert caught.value.exit_code == 127
@@ -206,7 +209,7 @@ def watch_for(recorder, seconds, *, then=lambda: None):
 
 def test_a_program_on_one_of_two_gpus_leaves_no_trace_of_the_other(library, board, sampler, tmp_path, hurry):
     two_boards(library, board, pids=((4711,), ()))
-    recorder = Recorder(program(3.0), output=tmp_path / "r", settings=Settings())
+    recorder = Recorder(program(3.0), output=tmp_path / "r", settings=AT_ONCE)
     recorder.start()
 
     def begin_to_use() -> None:
@@ -227,7 +230,7 @@ def test_a_gpu_on_which_others_work_is_not_taken_while_the_program_prepares(
     library, board, sampler, tmp_path, hurry
 ):
     two_boards(library, board, pids=((4711,), (4712,)))
-    recorder = Recorder(program(2.5), output=tmp_path / "r", settings=Settings())
+    recorder = Recorder(program(2.5), output=tmp_path / "r", settings=AT_ONCE)
     recorder.start()
     watch_for(recorder, 2.4)
     assert list(recorder.watches) == []
@@ -240,7 +243,7 @@ def test_all_gpus_are_taken_where_the_driver_hides_whose_processes_they_run(
 ):
     two_boards(library, board)
     said: list[str] = []
-    recorder = Recorder(program(2.5), output=tmp_path / "r", settings=Settings(), say=said.append)
+    recorder = Recorder(program(2.5), output=tmp_path / "r", settings=AT_ONCE, say=said.append)
     recorder.start()
     watch_for(recorder, 2.4)
     assert len(recorder.watches) == 2
@@ -257,7 +260,7 @@ def test_two_mig_devices_of_one_gpu_are_refused_before_anything_runs(library, bo
     ]
     target = Target(command=("touch", str(tmp_path / "ran")), gpus=("MIG-1", "MIG-2"))
     with pytest.raises(UsageError, match="parts of the same GPU 0"):
-        Recorder(target, output=tmp_path / "r", settings=Settings()).start()
+        Recorder(target, output=tmp_path / "r", settings=AT_ONCE).start()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -280,7 +283,7 @@ def test_samplers_that_hang_hold_up_the_end_together_and_not_one_after_the_other
     monkeypatch.setattr(sampling_module, "SamplerClient", lambda gpu, **k: real(gpu, command=sleeper, **k))
     monkeypatch.setattr(sampler_client, "GOODBYE_S", 0.7)
     library.boards = [board(uuid=f"GPU-{i}") for i in range(4)]
-    recorder = Recorder(Target(gpus=("0", "1", "2", "3")), output=tmp_path / "r", settings=Settings())
+    recorder = Recorder(Target(gpus=("0", "1", "2", "3")), output=tmp_path / "r", settings=AT_ONCE)
     recorder.start()
     began = time.monotonic()
     assert open_recording(recorder.end()).complete
@@ -299,9 +302,7 @@ def test_a_step_time_that_shows_late_spaces_the_windows_then(library, sampler, t
     found = iter([None, None, 0.4])
     monkeypatch.setattr("perfzero.series.period.step_period", lambda samples: next(found))
     said: list[str] = []
-    recorder = Recorder(
-        program(2.0), output=tmp_path / "r", settings=Settings(), every_steps=1, say=said.append
-    )
+    recorder = Recorder(program(2.0), output=tmp_path / "r", settings=AT_ONCE, every_steps=1, say=said.append)
     recorder.start()
     watch_for(recorder, 1.9)
     recorder.end()
@@ -320,7 +321,7 @@ def test_a_recording_that_cannot_be_read_for_its_steps_is_no_reason_to_end(
 
     monkeypatch.setattr(session_module, "STEPS_AFTER_S", 0.2)
     monkeypatch.setattr("perfzero.store.reader.open_recording", broken)
-    recorder = Recorder(program(1.0), output=tmp_path / "r", settings=Settings(), every_steps=100)
+    recorder = Recorder(program(1.0), output=tmp_path / "r", settings=AT_ONCE, every_steps=100)
     recorder.start()
     assert recorder.watch() == "program"
     recorder.end()

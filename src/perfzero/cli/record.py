@@ -103,7 +103,7 @@ def recording_command(name: str) -> Callable[..., None]:
         ] = False,
         zoom: Annotated[
             str | None,
-            typer.Option("--zoom", metavar="T", help="Period of the zoom burst, or 'off' [10us]."),
+            typer.Option("--zoom", metavar="T", help="Period of the zoom burst, or 'off' [20us]."),
         ] = None,
         source: Annotated[
             SourceName, typer.Option("--source", help="Force a source instead of the best there is.")
@@ -260,7 +260,7 @@ def chosen_settings(
             f"A window of {show(length_s)} holds fewer than {LEAST_SAMPLES} samples {show(period_s)} apart.\n"
             f"Make it longer, --window {show(LEAST_SAMPLES * period_s)}, or use --continuous."
         )
-    zoom_ns: int | None = 10_000
+    zoom_ns = Settings().zoom_period_ns
     if zoom == "off":
         zoom_ns = None
     elif zoom is not None:

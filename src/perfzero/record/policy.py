@@ -10,7 +10,12 @@ windows become rarer as a run goes on and repeats itself.
 
     waiting ──GPU works──► warming ──settled──► dense, zoom, dense ──► steady
               windows:      0.5 s / 4 s         10 s without a gap      0.5 s after 40, 80, 160, 180 ... s
-    near the cap:           1 s / 10 s          one, 2 s, and a zoom    1 s / 60 s, session closed between
+    near the cap:           1 s / 15 s          one, 2 s, and a zoom    1 s after 60, 120, 180 ... s,
+                                                                        session closed between
+
+In a program that has just been launched nothing is opened in the first two seconds of work: whether the
+board is at its cap shows only then, and a session that is opened and closed again for one early
+window costs us as much as each later one.
 """
 
 from __future__ import annotations
@@ -28,15 +33,17 @@ class Settings:
     """
     What the user asked for, or the defaults. Seconds, and nanoseconds for periods.
 
-    `window_s`/`every_s` given make the pattern explicit; `continuous` beats it.
+    `window_s`/`every_s` given make the pattern explicit; `continuous` beats it. `first_after_s` is 0
+    for a program that was running before us.
     """
 
     period_ns: int = 2_000_000
     window_s: float | None = None
     every_s: float | None = None
     continuous: bool = False
-    zoom_period_ns: int | None = 10_000
+    zoom_period_ns: int | None = 20_000
     zoom_s: float = 0.05
+    first_after_s: float = 2.0  # of work; the board's power follows within a second or two
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +60,9 @@ class Defaults:
     warmup_max_s: float = 30.0  # the fallback of spec S10
     capped_first_s: float = 2.0  # the first steady window at the cap has to carry a verdict
     capped_window_s: float = 1.0
-    capped_warming_every_s: float = 10.0
-    capped_every_s: float = 60.0  # 1 s in 60 at 1 % and 4 ms per session: about 0.025 %
+    capped_warming_after_s: float = 6.0  # most programs have settled by then, and this one is saved
+    capped_warming_every_s: float = 15.0
+    capped_every_s: float = 60.0  # 1 s in 60 at 1 % and 4 ms per session: 0.025 %, and less and less
     drain_s: float = 0.25  # buffers and images in proportion; their memory has to be got and cleared
     retry_busy_s: float = 15.0  # another tool may let go of the counters
 
@@ -98,6 +106,7 @@ class Policy:
         self._d = defaults
         self._worked_at: float | None = None
         self._steady = False
+        self._begun = False  # a window, yet
         self._next_at = 0.0
         self._blocked_until = 0.0
         self._steady_sampled_s = 0.0  # how much of the steady state has been sampled
@@ -139,9 +148,9 @@ class Policy:
             return Action("start", "zoom", self._settings.zoom_s)
         if self._zoom_is_due(s):
             return Action("close") if s.session == "window" else Action("open", zoom=True)
-        if s.now_s < self._next_at:
+        pause = self._due_at(s) - s.now_s
+        if pause > 0:
             # At the power cap an open session costs: keep none through a long pause.
-            pause = self._next_at - s.now_s
             costly = s.capped and s.session == "window" and pause > self._d.capped_window_s
             return Action("close") if costly else NOTHING
         if s.session == "none":
@@ -153,6 +162,13 @@ class Policy:
         enough = 0.0 if s.capped or self._explicit else self._d.zoom_after_s
         return not self._zoomed and self._steady and seen > 0 and seen >= enough
 
+    def _due_at(self, s: Situation) -> float:
+        """When the next window is to begin."""
+        if self._begun or self._steady or self._explicit or self._settings.continuous:
+            return self._next_at
+        first = self._settings.first_after_s
+        return self._next_at + (self._d.capped_warming_after_s if s.capped and first else first)
+
     @property
     def _explicit(self) -> bool:
         return self._settings.window_s is not None or self._settings.every_s is not None
@@ -161,6 +177,7 @@ class Policy:
         """The window that is due, and when the next one will be."""
         settings, d = self._settings, self._d
         dense_left = d.dense_s - self._steady_sampled_s
+        self._begun = True
         kind: WindowKind = "regular"
         length: float | None = d.window_s
         if settings.continuous:
@@ -170,9 +187,10 @@ class Policy:
             length = d.window_s if settings.window_s is None else settings.window_s
             pause = d.every_s if settings.every_s is None else settings.every_s
         elif s.capped:
+            self._regular += self._steady_sampled_s > 0
             first = self._steady and self._steady_sampled_s == 0
             length = d.capped_first_s if first else d.capped_window_s
-            pause = d.capped_every_s if self._steady else d.capped_warming_every_s
+            pause = self._rarer(d.capped_every_s) if self._steady else d.capped_warming_every_s
         elif not self._steady:
             pause = d.warming_every_s
         elif dense_left > 0:
@@ -181,8 +199,12 @@ class Policy:
             pause = length if dense_left > length else d.every_s
         else:
             self._regular += 1
-            pause = min(d.every_s * 2 ** (self._regular // d.rarer_after), d.rarest_s)
+            pause = self._rarer(d.every_s)
         if self._steady:
             self._steady_sampled_s += length or 0.0
         self._next_at = max(s.now_s, self._next_at) + pause if self._explicit else s.now_s + pause
         return Action("start", kind, length)
+
+    def _rarer(self, spacing_s: float) -> float:
+        """*spacing_s*, doubled for every window since the steady state was first seen, up to a limit."""
+        return min(spacing_s * 2.0 ** (self._regular // self._d.rarer_after), self._d.rarest_s)

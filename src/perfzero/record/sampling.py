@@ -24,7 +24,7 @@ from typing import Any, Literal
 from perfzero.errors import DeviceBusy, NoGpu, NoLibrary, NotPermitted, SourceError
 from perfzero.record.policy import DEFAULTS, Action, Settings
 from perfzero.record.sampler_client import SamplerClient
-from perfzero.record.selection import PM_CONTINUOUS, PM_DEFAULT, ZOOM
+from perfzero.record.selection import PM_CONTINUOUS, PM_DEFAULT, ZOOM, without_gpm
 from perfzero.store.writer import RecordingWriter
 from perfzero.values import Gap, Gpu, Samples, Window, WindowKind
 
@@ -118,6 +118,7 @@ class Sampling:
         self._on_failure = on_failure
         self._on_given_up = on_given_up
         self._client: SamplerClient | None = None
+        self._gpm = True
         self._generation = 0  # of the client, so that what an earlier one says is not taken for its word
         self._retired: list[SamplerClient] = []
         self._ready = False
@@ -145,8 +146,13 @@ class Sampling:
 
     # --- what the owner calls ---
 
-    def begin(self) -> None:
-        """Start the process that holds the hardware counters, if they are wanted."""
+    def begin(self, *, gpm: bool) -> None:
+        """
+        Start the process that holds the hardware counters, if they are wanted.
+
+        *gpm* says whether GPM runs beside it and can lend what has no place among the counters.
+        """
+        self._gpm = gpm
         if not self.wanted or self._client is not None:
             return
         self._generation += 1
@@ -178,10 +184,11 @@ class Sampling:
                 assert settings.zoom_period_ns is not None
                 client.open(period_ns=settings.zoom_period_ns, drain_s=settings.zoom_s, counters=ZOOM)
             else:
+                counters = PM_CONTINUOUS if settings.continuous else PM_DEFAULT
                 client.open(
                     period_ns=settings.period_ns,
                     drain_s=DEFAULTS.drain_s,
-                    counters=PM_CONTINUOUS if settings.continuous else PM_DEFAULT,
+                    counters=counters if self._gpm else without_gpm(counters),
                 )
         elif action.verb == "start":
             self.in_window = True
@@ -369,7 +376,7 @@ class Sampling:
 
     def _restart(self) -> None:
         self._retire()
-        self.begin()
+        self.begin(gpm=self._gpm)
 
     def _retire(self) -> None:
         """Let go of the sampler; it is reaped when it has left."""

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -83,7 +83,9 @@ class Recorder:
     ) -> None:
         self.path = output
         self._target = target
-        self._settings = settings
+        # A program that runs already, or counters without which there is nothing, are not waited for.
+        wait = bool(target.command) and source != "pm"
+        self._settings = settings if wait else replace(settings, first_after_s=0.0)
         self._source = source
         self._duration_s = duration_s
         self._every_steps = every_steps

@@ -155,7 +155,7 @@ class GpuWatch:
                     self._gpm.open()
                 except SourceError as error:
                     self._without_gpm(error)
-        self._sampling.begin()
+        self._sampling.begin(gpm=self._gpm is not None)
 
     def rest(self) -> None:
         """The program uses other GPUs: from now on only look, now and then, who is on this one."""
