@@ -1,0 +1,309 @@
+"""
+Idle gaps and bursts of work as distributions: how long they are, and how sure that is.
+
+Model: the GPU alternates between idle and busy. A sample below `IDLE` was idle throughout; a run
+of such samples is a gap, and the samples at its ends tell by how much it reaches into them, taken
+that they are otherwise as busy as the next sample further out. Two neighbours that are half idle
+between two full ones are one gap, if together they are idle for a sample's length. All other idle
+time lies inside samples in which kernels ran, where its lengths cannot be told: that is the
+unresolved part, a figure of its own, and shorter than a sample almost always.
+
+Windows cut runs. A run that began before its window is more likely a long one (a window hits what
+is long), so it says nothing about how long runs are; a run that began inside and was cut at the end
+is longer than what was seen. Hence the distribution rests on the runs that began inside a window,
+with the cut ones as right-censored (Kaplan and Meier, 1958), which is not biased by the length of
+windows as long as these are longer than most runs. Where the longest run was cut, the rest of the
+distribution is put at its length (Efron, 1967): figures of the tail are then lower bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfzero.series.stats import whole_steps
+from perfzero.values import FloatArray, IntArray, Samples
+
+IDLE = 0.005
+"""GR activity below which a sample has no work: half a percent is far above counter noise."""
+
+READING_S = 0.5e-6
+"""
+What reading the counters adds to that: the engine counts as active for 0.3 µs per sample with nothing
+on the GPU (H200: 2.9 % of samples of 10 µs, nothing to speak of in 2 ms).
+"""
+
+FULL = 0.98
+"""GR activity from which on a sample has no gap that could belong to a neighbour's."""
+
+HOLE = 0.5
+"""Samples that start later than their neighbour's end by this part of a sample are not neighbours."""
+
+CLASSES_S = (0.001, 0.01, 0.1, 1.0)
+"""
+Limits of the length classes, in seconds. Gaps between launches are below 1 ms, waits for a batch
+take 10 to 100 ms, checkpoints and evaluations more: causes are decades apart.
+"""
+
+CLASS_NAMES = ("below 1 ms", "1 to 10 ms", "10 to 100 ms", "0.1 to 1 s", "above 1 s")
+
+UNRESOLVED = "unresolved"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Runs:
+    """
+    Runs of one kind in the order of time; all arrays of shape (n,).
+
+    `start_ns`, `end_ns`: what was seen of each. `cut_start`, `cut_end`: a window's edge, or a hole, cut it.
+    `mass`: the share of all runs that each complete run stands for, adding up to 1. It is 0 for a cut
+    run, unless that is the longest of all.
+    """
+
+    start_ns: IntArray
+    end_ns: IntArray
+    cut_start: NDArray[np.bool_]
+    cut_end: NDArray[np.bool_]
+    mass: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    @property
+    def length_s(self) -> FloatArray:
+        """How long each run was, as far as it was seen; shape (n,)."""
+        return (self.end_ns - self.start_ns) / 1e9
+
+    @property
+    def censored(self) -> int:
+        """How many runs a window's edge or a hole has cut."""
+        return int(np.count_nonzero(self.cut_start | self.cut_end))
+
+    @property
+    def mean_s(self) -> float:
+        """Mean length; NaN if no run began where it could be seen."""
+        return float(np.sum(self.mass * self.length_s)) if self.mass.sum() > 0 else float("nan")
+
+    @property
+    def longest_s(self) -> float:
+        """The longest run that was seen, cut or not; NaN without any."""
+        return float(self.length_s.max()) if len(self) else float("nan")
+
+    @property
+    def gini(self) -> float:
+        """
+        Gini coefficient of the lengths: 0 if all are alike, towards 1 if few hold all the time.
+
+        G = sum over pairs of m_i m_j |l_i - l_j| / (2 mean), by the lengths in order.
+        """
+        order = np.argsort(self.length_s)
+        length, mass = self.length_s[order], self.mass[order]
+        mean = float(np.sum(mass * length))
+        if not mean > 0:
+            return float("nan")
+        below = np.cumsum(mass) - mass / 2
+        return float(np.sum(mass * length * (2 * below - 1)) / mean)
+
+    def quantile(self, share: float) -> float:
+        """The length that *share* of the runs do not exceed; NaN if no run began where it could be seen."""
+        if not self.mass.sum() > 0:
+            return float("nan")
+        order = np.argsort(self.length_s)
+        reached = np.cumsum(self.mass[order])
+        place = min(int(np.searchsorted(reached, share - 1e-9)), len(order) - 1)
+        return float(self.length_s[order][place])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gaps:
+    """
+    How the GPU's idle time is made up.
+
+    `idle_share`: of all time looked at (`seconds`, in samples of `sample_s`). `unresolved_share`: the
+    part of the idle time within samples in which a kernel ran. `by_length`: shares of the idle time by
+    class of length, `UNRESOLVED` among them, adding up to 1 (empty without idle time). `per_s`: gaps
+    per second, `per_step`: per whole step, NaN without steps; both of resolved gaps only.
+    """
+
+    idle: Runs
+    busy: Runs
+    sample_s: float
+    seconds: float
+    idle_share: float
+    unresolved_share: float
+    by_length: Mapping[str, float]
+    per_s: float
+    per_step: float
+
+
+def find_gaps(samples: Samples, *, starts_ns: IntArray | None = None) -> Gaps | None:
+    """
+    The gaps in *samples*, of any period and with holes between windows; None without GR activity.
+
+    *starts_ns*: onsets of steps, for the number of gaps per step.
+    """
+    samples = samples.where(np.isfinite(samples.column("gr_active")))
+    if len(samples) == 0:
+        return None
+    busy_share = samples.column("gr_active")
+    length = samples.duration_s
+    seconds = float(np.sum(length))
+    idle_s = float(np.sum((1.0 - busy_share) * length))
+    idle, busy = _runs(samples)
+    # Rounding to nanoseconds may make the gaps a trifle longer than all the idle time there is.
+    unresolved_s = max(idle_s - float(np.sum(idle.length_s)), 0.0)
+    inside = np.nan
+    if starts_ns is not None:
+        steps = whole_steps(samples, starts_ns)
+        inside = _per_step(idle, steps)
+    return Gaps(
+        idle=idle,
+        busy=busy,
+        sample_s=float(np.median(length)),
+        seconds=seconds,
+        idle_share=idle_s / seconds,
+        unresolved_share=unresolved_s / idle_s if idle_s > 0 else float("nan"),
+        by_length=_by_length(idle, unresolved_s),
+        per_s=float(np.count_nonzero(~idle.cut_start)) / seconds,
+        per_step=inside,
+    )
+
+
+def stretches(samples: Samples) -> tuple[tuple[int, int], ...]:
+    """First and last-plus-one row of each run of samples that follow each other without a hole."""
+    if len(samples) == 0:
+        return ()
+    usual = float(np.median(samples.end_ns - samples.start_ns))
+    cuts = np.flatnonzero(samples.start_ns[1:] - samples.end_ns[:-1] > HOLE * usual) + 1
+    return tuple(pairwise([0, *cuts.tolist(), len(samples)]))
+
+
+def kaplan_meier(
+    length: FloatArray, *, cut_start: NDArray[np.bool_], cut_end: NDArray[np.bool_]
+) -> FloatArray:
+    """
+    The share of all runs that each run of *length* (n,) stands for, adding up to 1.
+
+    Runs with *cut_start* take no part, those with *cut_end* count as longer than seen: their share
+    goes to the longer ones, or stays with the longest. All zero if every run was cut at its start.
+    """
+    mass = np.zeros(len(length))
+    usable = np.flatnonzero(~cut_start)
+    if len(usable) == 0:
+        return mass
+    # Of equal lengths the complete ones come first: a run cut at 5 ms is longer than 5 ms.
+    order = usable[np.lexsort((cut_end[usable], length[usable]))]
+    at_risk = np.arange(len(order), 0, -1)
+    ends = ~cut_end[order]
+    ends[-1] = True
+    left = np.cumprod(1.0 - ends / at_risk)
+    mass[order] = np.r_[1.0, left[:-1]] - left
+    return mass
+
+
+def _runs(samples: Samples) -> tuple[Runs, Runs]:
+    """The idle and the busy runs of all stretches."""
+    gaps: list[tuple[int, int, bool, bool]] = []
+    bursts: list[tuple[int, int, bool, bool]] = []
+    for first, last in stretches(samples):
+        start, end = samples.start_ns[first:last], samples.end_ns[first:last]
+        found = _of_stretch(samples.column("gr_active")[first:last], start, end)
+        gaps += [(a, b, a == start[0], b == end[-1]) for a, b in found]
+        edges = [int(start[0]), *(edge for gap in found for edge in gap), int(end[-1])]
+        between = zip(edges[::2], edges[1::2], strict=True)
+        bursts += [(a, b, a == start[0], b == end[-1]) for a, b in between if b > a]
+    return _as_runs(gaps), _as_runs(bursts)
+
+
+def _as_runs(found: list[tuple[int, int, bool, bool]]) -> Runs:
+    start = np.array([run[0] for run in found], np.int64)
+    end = np.array([run[1] for run in found], np.int64)
+    cut_start = np.array([run[2] for run in found], np.bool_)
+    cut_end = np.array([run[3] for run in found], np.bool_)
+    mass = kaplan_meier((end - start) / 1e9, cut_start=cut_start, cut_end=cut_end)
+    return Runs(start, end, cut_start, cut_end, mass)
+
+
+def _of_stretch(busy: FloatArray, start: IntArray, end: IntArray) -> list[tuple[int, int]]:
+    """Start and end of each gap within one stretch of samples, *busy* (n,) of their time."""
+    count = len(busy)
+    length = end - start
+    empty = busy * length < IDLE * length + READING_S * 1e9
+    edges = np.flatnonzero(np.diff(np.r_[False, empty, False].astype(np.int8)))
+    gaps: list[tuple[int, int]] = []
+    for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        begin, finish = int(start[first]), int(end[last - 1])
+        if first > 0:
+            begin -= round(_reach(busy, empty, first - 1, -1) * int(length[first - 1]))
+        if last < count:
+            finish += round(_reach(busy, empty, last, 1) * int(length[last]))
+        gaps.append((begin, finish))
+    for place in _astride(busy, empty):
+        first_part, second_part = 1.0 - busy[place], 1.0 - busy[place + 1]
+        gaps.append(
+            (
+                int(end[place]) - round(float(first_part) * int(length[place])),
+                int(start[place + 1]) + round(float(second_part) * int(length[place + 1])),
+            )
+        )
+    return sorted(gaps)
+
+
+def _reach(busy: FloatArray, empty: NDArray[np.bool_], edge: int, outwards: int) -> float:
+    """How far a gap reaches into the sample *edge* beside it, as a share of that sample."""
+    beyond = edge + outwards
+    if not 0 <= beyond < len(busy):
+        return float(1.0 - busy[edge])
+    if empty[beyond]:
+        # A short burst between two gaps, somewhere in the sample: half of the rest to each.
+        return float(1.0 - busy[edge]) / 2
+    usual = max(float(busy[beyond]), float(busy[edge]))
+    return 1.0 - float(busy[edge]) / usual
+
+
+def _astride(busy: FloatArray, empty: NDArray[np.bool_]) -> list[int]:
+    """Where a gap lies astride two half idle samples: the first of each such pair."""
+    if len(busy) < 4:
+        return []
+    pair = (busy[:-3] >= FULL) & (busy[3:] >= FULL) & (busy[1:-2] + busy[2:-1] <= 1.0)
+    pair &= ~empty[1:-2] & ~empty[2:-1]
+    return [int(place) + 1 for place in np.flatnonzero(pair)]
+
+
+def _by_length(idle: Runs, unresolved_s: float) -> dict[str, float]:
+    """
+    Share of the idle time in gaps of each class of length.
+
+    A gap that was cut is at least as long as what was seen of it: its time goes to the classes as the
+    time of the complete gaps that are that long does, or to the class of its seen length if none is.
+    """
+    time = dict.fromkeys((UNRESOLVED, *CLASS_NAMES), 0.0)
+    time[UNRESOLVED] = unresolved_s
+    length = idle.length_s
+    place = np.searchsorted(CLASSES_S, length, side="right")
+    weight = idle.mass * length
+    cut = idle.cut_start | idle.cut_end
+    for row in range(len(idle)):
+        longer = (length >= length[row]) & ~cut & (weight > 0)
+        if not cut[row] or not longer.any():
+            time[CLASS_NAMES[place[row]]] += float(length[row])
+            continue
+        parts = np.bincount(place[longer], weights=weight[longer], minlength=len(CLASS_NAMES))
+        for name, part in zip(CLASS_NAMES, parts / parts.sum(), strict=True):
+            time[name] += float(length[row] * part)
+    whole = sum(time.values())
+    return {name: value / whole for name, value in time.items()} if whole > 0 else {}
+
+
+def _per_step(idle: Runs, steps: IntArray) -> float:
+    """Gaps that begin inside one of *steps* (m, 2), per step; NaN without steps."""
+    if len(steps) == 0:
+        return float("nan")
+    onset = idle.start_ns[~idle.cut_start]
+    at = np.searchsorted(steps[:, 0], onset, side="right") - 1
+    inside = (at >= 0) & (onset < steps[np.maximum(at, 0), 1])
+    return float(np.count_nonzero(inside)) / len(steps)
