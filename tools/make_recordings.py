@@ -1,7 +1,7 @@
 """
 Runs the cases of the zoo under `perfzero run`, checks the verdicts, and packs a trimmed recording of each.
 
-    python tools/make_recordings.py --out OUT [--only fp32_gemm,tiny_kernels]
+    python tools/make_recordings.py --out OUT [--only fp32_gemm,tiny_kernels | --part 1/2]
 
 Into OUT go four files: results.json, results.txt (the table), recordings.tar.gz
 (recordings/<case>/: the trimmed recording with command.txt, as for tests/recordings/) and
@@ -33,7 +33,7 @@ import checkout
 
 sys.path.insert(0, str(checkout.ROOT / "zoo"))
 
-from cases import Case, choose
+from cases import Case, choose, part
 
 LIMIT_BYTES = 400_000
 """Most that a trimmed recording may take on disk."""
@@ -55,6 +55,7 @@ class Verdict:
     findings: tuple[str, ...] = ()
     tier: str = ""
     headline: str = ""
+    step_s: float | None = None
     slowdown: float | None = None
     cpu_share: float | None = None
 
@@ -78,16 +79,23 @@ class Result:
 def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "recordings-out")))
-    p.add_argument("--only", type=lambda text: text.split(","), help="names of cases, comma separated")
+    chosen = p.add_mutually_exclusive_group()
+    chosen.add_argument("--only", type=lambda text: text.split(","), help="names of cases, comma separated")
+    chosen.add_argument("--part", type=_pair, metavar="K/N", help="the Kth of N parts of all cases")
     p.add_argument("--work", type=Path, help="folder for the raw recordings (default: a temporary one)")
     p.add_argument("--budget", type=float, default=540.0, help="no case is started after this many seconds")
     return p
 
 
+def _pair(text: str) -> tuple[int, int]:
+    number, of = text.split("/")
+    return int(number), int(of)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     try:
-        cases = choose(args.only)
+        cases = part(*args.part) if args.part else choose(args.only)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
@@ -142,8 +150,8 @@ def observe(case: Case, *, work: Path) -> Result:
     problems = [
         *([] if held else ["the other process could not hold the counters"]),
         *(["ran into its time limit"] if ended.code is None else []),
-        *([f"exit code {ended.code}"] if ended.code else []),
-        *([] if program else ["the program did not finish its loop"]),
+        *([f"exit code {ended.code}"] if ended.code not in (None, case.exit_code) else []),
+        *([] if program or case.exit_code else ["the program did not finish its loop"]),
         *disagreements(case, verdict),
     ]
     return Result(
@@ -192,6 +200,7 @@ def read_verdict(path: Path) -> Verdict:
             findings=tuple(finding["rule"] for finding in gpu["findings"]),
             tier=gpu.get("tier", ""),
             headline=gpu.get("headline", ""),
+            step_s=gpu.get("step_s"),
             slowdown=cost.get("slowdown"),
             cpu_share=cost.get("cpu_share"),
         )
@@ -201,10 +210,16 @@ def read_verdict(path: Path) -> Verdict:
 
 def disagreements(case: Case, verdict: Verdict, *, where: str = "") -> list[str]:
     """What *verdict* says otherwise than the case expects, in words."""
+    wrong = []
     if verdict.rule != case.expected:
         said = verdict.rule or f"no verdict ({verdict.reason})"
-        return [f"{where}{said}, not {case.expected}"]
-    return [f"{where}{rule} is not among the findings" for rule in case.also if rule not in verdict.findings]
+        wrong.append(f"{said}, not {case.expected}")
+    elif missing := [rule for rule in case.also if rule not in verdict.findings]:
+        wrong += [f"{rule} is not among the findings" for rule in missing]
+    wrong += [f"{rule} is among the findings" for rule in case.absent if rule in verdict.findings]
+    if verdict.step_s is not None and not case.steps:
+        wrong.append(f"a step time of {verdict.step_s * 1e3:.1f} ms, where there is none")
+    return [where + words for words in wrong]
 
 
 def last_json(output: str) -> dict[str, Any]:

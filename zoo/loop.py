@@ -62,6 +62,23 @@ def run(
     print(json.dumps(line), flush=True)
 
 
+def captured(step: Callable[[], object]) -> Callable[[], object]:
+    """*step* recorded into a CUDA graph, after three runs of it; calling the result replays the graph."""
+    import torch
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    replay: Callable[[], object] = graph.replay
+    return replay
+
+
 def _on_gpu(step: Callable[[], object], seconds: float, log: RawIOBase | None) -> list[float]:
     import torch
 
