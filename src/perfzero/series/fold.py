@@ -103,8 +103,8 @@ Share of writes in an optimizer's DRAM traffic, at least: Adam reads four number
 writes three (0.43), SGD with momentum reads three and writes two (0.40).
 """
 
-NO_MATRICES = 0.03
-"""An optimizer does not use the tensor cores at all; the rest is what its neighbours blur into it."""
+NO_MATRICES = 0.05
+"""An optimizer does not use the tensor cores at all; what its neighbours blur into it is 3 % (H200, 2 ms)."""
 
 UPDATE_LONGEST = 0.3
 """An update that takes longer than this, as a share of the step, is more likely the step's own work."""
@@ -379,26 +379,26 @@ def _labels(
     length = np.array(shares)
     rate = np.array([level.get("launches", 0.0) for level in levels])
     usual = float(np.sum(rate * length))
-    candidates: NDArray[np.bool_] = np.array([_writes(level, roofs) for level in levels])
-    if not candidates.any():
+    tensor = np.array([level.get("tensor_active", 1.0) for level in levels])
+    alike: NDArray[np.bool_] = np.array([_writes(level, roofs) for level in levels]) & (tensor < NO_TENSOR)
+    if not alike.any():
         # Many small kernels at one place: an optimizer that launches one for each tensor.
-        tensor = np.array([level.get("tensor_active", 1.0) for level in levels])
-        candidates = (rate >= MANY_LAUNCHES) & (rate >= UPDATE_LAUNCHES * usual) & (tensor < NO_MATRICES)
-    places = np.count_nonzero(np.diff(np.r_[False, candidates].astype(np.int8)) == 1)
+        alike = (rate >= MANY_LAUNCHES) & (rate >= UPDATE_LAUNCHES * usual) & (tensor < NO_TENSOR)
+    places = np.count_nonzero(np.diff(np.r_[False, alike].astype(np.int8)) == 1)
     # First and last phase may be two halves of one.
-    if len(labels) > 1 and candidates[0] and candidates[-1]:
+    if len(labels) > 1 and alike[0] and alike[-1]:
         places -= 1
-    if places == 1 and float(np.sum(length[candidates])) <= UPDATE_LONGEST:
-        labels = ["update" if c else label for c, label in zip(candidates, labels, strict=True)]
+    if places == 1 and float(np.sum(length[alike])) <= UPDATE_LONGEST:
+        update = alike & (tensor < NO_MATRICES)
+        labels = ["update" if u else label for u, label in zip(update, labels, strict=True)]
     return tuple(labels)
 
 
 def _writes(level: Mapping[str, float], roofs: Mapping[str, float]) -> bool:
-    """Whether a phase moves data, a good part of it back, and leaves the tensor cores alone."""
+    """Whether a phase moves data, and a good part of it back."""
     read, write = level.get("dram_read_bytes", 0.0), level.get("dram_write_bytes", 0.0)
     return (
         level["gr_active"] >= BUSY
-        and level.get("tensor_active", 1.0) < NO_MATRICES
         and read + write >= MEMORY * roofs["dram_read_bytes"]
         and write >= WRITES * (read + write)
     )
