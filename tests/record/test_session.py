@@ -193,7 +193,7 @@ def two_boards(library, board, *, pids=((), ())):
 @pytest.fixture
 def hurry(monkeypatch):
     """Look for the program's GPUs five times as often."""
-    monkeypatch.setattr(watch_module, "BOARD_EVERY_S", 0.2)
+    monkeypatch.setattr(watch_module, "BOARD_EVERY_S", (0.2, 0.2, 0.2))
     monkeypatch.setattr(session_module, "FIND_GPU_EVERY_S", (0.2, 10.0))
     monkeypatch.setattr(session_module, "FIND_GPU_FOR_S", 1.0)
 

@@ -27,18 +27,16 @@ from perfzero.record.attach import Bystander, Watched, existing
 from perfzero.record.cost import slowdown
 from perfzero.record.launch import Child, Invoker, invoking_user
 from perfzero.record.policy import Settings
-from perfzero.record.watch import GpuWatch, SourceChoice
+from perfzero.record.watch import GpuWatch, SourceChoice, calm
 from perfzero.sources import nvml
 from perfzero.sources._find_libcupti import trusted_users
 from perfzero.sources.host import Host
 from perfzero.store.writer import RecordingWriter, prepare_folder
 from perfzero.values import Cost, Gpu, Note, Process, Samples
 
-CALM_AFTER_S = (30.0, 90.0)
-"""After these moments of a run it is looked at less often: looking costs CPU, and shows less and less."""
-
-TICK_S = (0.2, 0.2, 0.5)
-HOST_EVERY_S = (1.0, 2.0, 5.0)
+TICK_S = (0.2, 0.5, 0.5)
+HOST_EVERY_S = (1.0, 4.0, 5.0)
+"""By how calm the run is (`calm`)."""
 
 FIND_GPU_EVERY_S = (1.0, 10.0)
 """How often to look whether the program uses more GPUs, at first and when some have been found."""
@@ -201,7 +199,7 @@ class Recorder:
         next_host = next_find = 0.0
         while True:
             now = time.monotonic() - self._begun
-            calm = sum(now > moment for moment in CALM_AFTER_S)
+            calmness = calm(now)
             if not self._watched.running:
                 return "program"
             if self._duration_s is not None and now >= self._duration_s:
@@ -209,7 +207,7 @@ class Recorder:
             if self._ended_early and not self._candidates and not self._watches:
                 return "gpu"
             if self._host is not None and now >= next_host:
-                next_host = now + HOST_EVERY_S[calm]
+                next_host = now + HOST_EVERY_S[calmness]
                 self._read_host()
             if self._candidates and now >= next_find:
                 self._find_gpus(now)
@@ -222,7 +220,7 @@ class Recorder:
                 self._space_by_steps(now)
             due = min((w.due_s for w in self._watches), default=math.inf)
             passed = time.monotonic() - self._begun
-            number = self._watched.wait(min(TICK_S[calm], max(0.001, due - passed)))
+            number = self._watched.wait(min(TICK_S[calmness], max(0.001, due - passed)))
             if number is not None and not self._target.command and number != signal.SIGCHLD:
                 return "signal"
 

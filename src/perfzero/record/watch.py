@@ -27,13 +27,17 @@ from perfzero.sources.nvml import SLOW_EVERY, Board
 from perfzero.store.writer import RecordingWriter
 from perfzero.values import Gpu, Note, Samples, Tier, Window
 
+CALM_AFTER_S = (30.0, 90.0)
+"""After these moments of a run it is looked at less often: looking costs CPU, and shows less and less."""
+
 GPM_EVERY_S = 4.0
 """A GPM reading costs 3 ms of CPU (H200, 11 metrics). Windows have readings of their own, see `_poll`."""
 
 GPM_EARLY_EVERY_S = 0.5
 """Until the program has settled, and where GPM is all there is: 0.6 % of a core."""
 
-BOARD_EVERY_S = 1.0
+BOARD_EVERY_S = (1.0, 2.0, 4.0)
+"""By how calm the run is; a reading costs up to 5 ms of CPU in a virtual machine."""
 
 WAITING_AFTER_S = 60.0
 """A program that has not come to any GPU by then may take hours: from now on look every ..."""
@@ -278,7 +282,7 @@ class GpuWatch:
     def _board_every_s(self, now_s: float) -> float:
         if self._resting:
             return RESTING_EVERY_S
-        return WAITING_EVERY_S if self._waiting(now_s) else BOARD_EVERY_S
+        return WAITING_EVERY_S if self._waiting(now_s) else BOARD_EVERY_S[calm(now_s)]
 
     def _waiting(self, now_s: float) -> bool:
         return not self._kept and now_s > WAITING_AFTER_S
@@ -314,7 +318,9 @@ class GpuWatch:
             self._capped.append((now_s, bool(board.column("capped_power")[-1] > 0) or near))
             self._capped = [c for c in self._capped if c[0] > now_s - CAPPED_OVER_S]
         # GPM may be there and deliver nothing; then the board has to say whether the GPU works.
-        blind = self._gpm is None or now_s - self._gpm_seen_s > 2 * self._gpm_every_s(now_s) + BOARD_EVERY_S
+        blind = self._gpm is None or now_s - self._gpm_seen_s > 2 * self._gpm_every_s(
+            now_s
+        ) + self._board_every_s(now_s)
         if gpm is not None and len(gpm) and math.isfinite(gpm.column("gr_active")[-1]):
             self._gpm_seen_s = now_s
             self._averages.add(gpm)
@@ -377,3 +383,8 @@ def _activity(gpm: Samples) -> float:
     copies = float(moved / gpm.duration_s[-1] / BUSY_LINK_BYTES_PER_S)
     kernels = float(gpm.column("gr_active")[-1])
     return max(kernels, copies) if math.isfinite(copies) else kernels
+
+
+def calm(now_s: float) -> int:
+    """How many of the moments `CALM_AFTER_S` a recording of *now_s* seconds has passed."""
+    return sum(now_s > moment for moment in CALM_AFTER_S)
