@@ -173,12 +173,16 @@ def find_gaps(samples: Samples, *, starts_ns: IntArray | None = None) -> Gaps | 
     )
 
 
-def stretches(samples: Samples) -> tuple[tuple[int, int], ...]:
-    """First and last-plus-one row of each run of samples that follow each other without a hole."""
+def stretches(samples: Samples, *, hole_s: float = 0.0) -> tuple[tuple[int, int], ...]:
+    """
+    First and last-plus-one row of each run of samples that follow each other without a hole.
+
+    *hole_s*: what is shorter is not taken for a hole, nor is half a sample.
+    """
     if len(samples) == 0:
         return ()
-    usual = float(np.median(samples.end_ns - samples.start_ns))
-    cuts = np.flatnonzero(samples.start_ns[1:] - samples.end_ns[:-1] > HOLE * usual) + 1
+    shortest = max(HOLE * float(np.median(samples.end_ns - samples.start_ns)), hole_s * 1e9)
+    cuts = np.flatnonzero(samples.start_ns[1:] - samples.end_ns[:-1] > shortest) + 1
     return tuple(pairwise([0, *cuts.tolist(), len(samples)]))
 
 

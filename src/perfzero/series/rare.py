@@ -1,0 +1,351 @@
+"""
+What does not happen in every step: checkpoints, evaluations, garbage collection, logging.
+
+Model: most steps take much the same time. An interval between two onsets that is half as long again
+as the median, far beyond the spread of the others (robust z: distance from the median over 1.4826
+times the median deviation), and filled with other work than usual, holds an event; a run of steps that
+are as much shorter is one too (batches of an evaluation that have onsets of their own). An interval
+of two or three times the median with the usual work in it is an onset that was missed, and no event.
+If the extra time is mostly idle, the event is a stall, else other work.
+
+Without onsets only stalls can be told: gaps that are far longer than the usual ones on a logarithmic
+scale. Where neither steps nor usual gaps are known, there is nothing to be rare against.
+
+Windows have holes. An event at the edge of a window is counted, but has no length. The distance
+between two events is a period only if no event can lie between them: both in one stretch of samples,
+or across a hole if every division of the distance into equal parts would put an event where samples
+are and none is. A period is given when distances scatter little; one event has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from perfzero.series.gaps import find_gaps, stretches
+from perfzero.series.stats import shared_out
+from perfzero.values import FloatArray, IntArray, Samples
+
+LONGER = 1.5
+"""Half as long again as the median: what is less is a slow step, not something else in between."""
+
+BEYOND = 5.0
+"""Robust standard deviations: of normal steps one in three million is that far off."""
+
+SPREAD_FLOOR = 0.02
+"""Steps that are all alike to the nanosecond would make an event of each that is not."""
+
+NO_USUAL = 0.25
+"""Steps that spread more than this have no usual length: 15 % of jitter is fine, batches varying 5x are not."""
+
+FEWEST_STEPS = 8
+"""Fewer steps have no spread to speak of."""
+
+SHORT_RUN = 3
+"""Short steps in a row that make an event: one false onset makes two of them."""
+
+RARE = 3.0
+"""At least so many usual steps, or gaps, for each event: else it is part of what is usual."""
+
+OTHER_LEVEL = 0.15
+"""Levels within this share of the usual ones are the usual work: a missed onset, not an event."""
+
+STALLED = 0.5
+"""An event whose extra time is idle by more than half is a stall."""
+
+GAP_LONGER = 3.0
+"""Without onsets: a long gap is at least three times the median gap."""
+
+GAP_SPREAD_FLOOR = 0.15
+"""Smallest spread of log lengths of gaps: edges are known to a part of a sample only."""
+
+ALIKE = 2.0
+"""Events whose lengths lie within a factor of two of the next are of one kind."""
+
+REGULAR = 0.35
+"""A kind whose distances scatter more than this around their median has no period."""
+
+DIVISIONS = 32
+"""Into so many equal parts a distance across a hole is divided to see whether an event may hide there."""
+
+TOLERANCE = 0.1
+"""An event may come this much of a period earlier or later than foretold."""
+
+CHANNELS = ("gr_active", "sm_active", "tensor_active", "dram_write_bytes", "dram_read_bytes", "launches")
+
+Nature = Literal["stall", "other work"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RareEvent:
+    """
+    One kind of rare event.
+
+    `starts_ns`, `ends_ns`: the steps, or gaps, that hold the events, int64 (count,). `cut`: how many of
+    them a window's edge cut. `share`: their extra time, as a share of the time looked at. `length_s`:
+    median extra time of the whole ones, NaN if none. `longest_s`: the longest seen, cut or not.
+    `period_s`, `period_steps`: median distance of two in seconds and in usual steps, None if it cannot be
+    known or is no period; `spread`: by how much the distances scatter, relative, NaN with one distance.
+    """
+
+    nature: Nature
+    starts_ns: IntArray
+    ends_ns: IntArray
+    cut: int
+    share: float
+    length_s: float
+    longest_s: float
+    period_s: float | None
+    period_steps: float | None
+    spread: float
+
+    @property
+    def count(self) -> int:
+        """How many were seen, whole or not."""
+        return len(self.starts_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    start_ns: int
+    end_ns: int
+    extra_s: float
+    cut: bool
+    nature: Nature
+    steps_before: float  # usual steps since the beginning, over all stretches; NaN without onsets
+    stretch: int
+
+
+def rare_events(
+    samples: Samples, starts_ns: IntArray | None = None, step_s: float | None = None
+) -> tuple[RareEvent, ...]:
+    """
+    The kinds of rare events in *samples* of the steady stretch, the largest share of time first.
+
+    *starts_ns*: onsets of steps; without them *step_s* helps to tell rare gaps from those of each step.
+    """
+    samples = samples.where(np.isfinite(samples.column("gr_active")))
+    if len(samples) == 0:
+        return ()
+    if starts_ns is not None and len(starts_ns) > FEWEST_STEPS:
+        found, parts = _in_steps(samples, starts_ns)
+    else:
+        found, parts = _in_gaps(samples, step_s)
+    seconds = float(np.sum(samples.duration_s))
+    kinds = [_describe(kind, parts, seconds) for kind in _kinds(found)]
+    return tuple(sorted(kinds, key=lambda kind: -kind.share))
+
+
+def _in_steps(samples: Samples, starts_ns: IntArray) -> tuple[list[_Event], list[tuple[int, int]]]:
+    """The events between onsets, and the stretches [start, end) of samples they were looked for in."""
+    usual_s = float(np.median(np.diff(starts_ns))) / 1e9
+    # A lost sample does not part two steps; a hole of half a step might hide an onset.
+    parts = [
+        (int(samples.start_ns[first]), int(samples.end_ns[last - 1]))
+        for first, last in stretches(samples, hole_s=usual_s / 2)
+    ]
+    begin: list[int] = []
+    end: list[int] = []
+    cut: list[bool] = []
+    stretch: list[int] = []
+    for place, (first, last) in enumerate(parts):
+        inside = starts_ns[(starts_ns > first) & (starts_ns < last)]
+        edges = [first, *inside.tolist(), last]
+        begin += edges[:-1]
+        end += edges[1:]
+        cut += [True, *[False] * (len(edges) - 3), True] if len(edges) > 2 else [True]
+        stretch += [place] * (len(edges) - 1)
+    intervals = np.array([begin, end], np.int64)
+    length = (intervals[1] - intervals[0]) / 1e9
+    whole = ~np.array(cut)
+    if np.count_nonzero(whole) < FEWEST_STEPS:
+        return [], parts
+    middle = float(np.median(length[whole]))
+    spread = 1.4826 * float(np.median(np.abs(length[whole] - middle)))
+    if spread > NO_USUAL * middle:
+        return [], parts
+    distance = (length - middle) / max(spread, SPREAD_FLOOR * middle)
+    long = (length >= LONGER * middle) & (distance >= BEYOND)
+    short = whole & (length <= middle / LONGER) & (distance <= -BEYOND)
+    levels = _levels(samples, intervals)
+    usual = np.nanmedian(levels[whole & ~long & ~short], axis=0)
+    long &= _different(levels, usual)
+    idle_s = (1.0 - levels[:, 0]) * length - (1.0 - usual[0]) * middle
+
+    # An interval of twice the median with the usual work is two steps.
+    steps = np.where(short, 0.0, np.where(long, 1.0, np.maximum(np.rint(length / middle), 1.0)))
+    steps = np.where(whole | long, steps, length / middle)
+    before = np.cumsum(steps) - steps
+    events: list[_Event] = []
+    for row in np.flatnonzero(long):
+        extra = float(length[row]) - middle
+        nature: Nature = "stall" if idle_s[row] >= STALLED * extra else "other work"
+        # fmt: off
+        events.append(_Event(
+            begin[row], end[row], extra, bool(cut[row]), nature, float(before[row]), stretch[row]
+        ))
+        # fmt: on
+    for first, last in _runs_of(short, stretch):
+        extra = float(np.sum(length[first:last]))
+        # fmt: off
+        events.append(_Event(
+            begin[first], end[last - 1], extra, bool(cut[max(first - 1, 0)] or cut[min(last, len(cut) - 1)]),
+            "other work", float(before[first]), stretch[first],
+        ))
+        # fmt: on
+    # Else the other steps are the usual ones.
+    if RARE * len(events) > np.count_nonzero(whole & ~long & ~short):
+        return [], parts
+    return sorted(events, key=lambda event: event.start_ns), parts
+
+
+def _levels(samples: Samples, intervals: IntArray) -> FloatArray:
+    """Means of `CHANNELS` over *intervals* (2, m), amounts per second: shape (m, channels)."""
+    edges, place = np.unique(intervals, return_inverse=True)
+    place = place.reshape(intervals.shape)[0]
+    time = samples.duration_s
+    out = np.full((intervals.shape[1], len(CHANNELS)), np.nan)
+    for column, name in enumerate(CHANNELS):
+        values = samples.column(name)
+        amount = values if name.endswith("bytes") or name == "launches" else values * time
+        known = np.where(np.isfinite(values), time, 0.0)
+        summed, seen = shared_out(samples, np.column_stack([amount, known]), edges_ns=edges)[place].T
+        np.divide(summed, seen, out=out[:, column], where=seen > 0)
+    return out
+
+
+def _different(levels: FloatArray, usual: FloatArray) -> FloatArray:
+    """Which rows of *levels* (m, channels) show other work than *usual* (channels,): bool (m,)."""
+    # A share of time that is next to nothing may double and mean nothing.
+    scale = np.where([name.endswith("active") for name in CHANNELS], np.maximum(usual, 0.1), usual)
+    off = np.abs(levels - usual) > OTHER_LEVEL * scale
+    return np.asarray((off & (scale > 0)).any(axis=1))
+
+
+def _runs_of(which: FloatArray, stretch: Sequence[int]) -> list[tuple[int, int]]:
+    """First and last-plus-one row of each run of at least `SHORT_RUN` true rows within one stretch."""
+    runs: list[tuple[int, int]] = []
+    for row in np.flatnonzero(which).tolist():
+        if runs and runs[-1][1] == row and stretch[row] == stretch[row - 1]:
+            runs[-1] = (runs[-1][0], row + 1)
+        else:
+            runs.append((row, row + 1))
+    return [(first, last) for first, last in runs if last - first >= SHORT_RUN]
+
+
+def _in_gaps(samples: Samples, step_s: float | None) -> tuple[list[_Event], list[tuple[int, int]]]:
+    """The stalls among the gaps, where onsets are not known."""
+    parts = [
+        (int(samples.start_ns[first]), int(samples.end_ns[last - 1])) for first, last in stretches(samples)
+    ]
+    gaps = find_gaps(samples)
+    if gaps is None or len(gaps.idle) == 0:
+        return [], parts
+    length = gaps.idle.length_s
+    cut = gaps.idle.cut_start | gaps.idle.cut_end
+    usual = length[~cut]
+    middle = float(np.median(usual)) if len(usual) else float("nan")
+    if step_s is not None:
+        long = length >= 0.5 * step_s
+        if np.count_nonzero(~long & ~cut) >= FEWEST_STEPS:
+            long &= length >= GAP_LONGER * middle
+        often = gaps.seconds / step_s
+    else:
+        if len(usual) < FEWEST_STEPS:
+            return [], parts
+        logs = np.log(np.maximum(length, 1e-9))
+        spread = 1.4826 * float(np.median(np.abs(logs[~cut] - np.log(middle))))
+        far = BEYOND * max(spread, GAP_SPREAD_FLOOR)
+        long = (length >= GAP_LONGER * middle) & (logs - np.log(middle) >= far)
+        often = float(np.count_nonzero(~long & ~cut))
+    if RARE * np.count_nonzero(long) > often:
+        return [], parts
+    events = []
+    ends = np.array([end for _, end in parts])
+    for row in np.flatnonzero(long):
+        start, end = int(gaps.idle.start_ns[row]), int(gaps.idle.end_ns[row])
+        where = int(np.searchsorted(ends, end))
+        events.append(_Event(start, end, float(length[row]), bool(cut[row]), "stall", float("nan"), where))
+    return events, parts
+
+
+def _kinds(events: Sequence[_Event]) -> list[list[_Event]]:
+    """Events of one nature and about one length; those that were cut go with the next longer ones."""
+    kinds: list[list[_Event]] = []
+    for nature in ("stall", "other work"):
+        own = [event for event in events if event.nature == nature]
+        groups: list[list[_Event]] = []
+        for event in sorted((e for e in own if not e.cut), key=lambda e: e.extra_s):
+            if groups and event.extra_s <= ALIKE * groups[-1][-1].extra_s:
+                groups[-1].append(event)
+            else:
+                groups.append([event])
+        cut = [event for event in own if event.cut]
+        if cut and not groups:
+            groups.append([])
+        limits = [max((e.extra_s for e in group), default=0.0) for group in groups]
+        for event in cut:
+            longer = [place for place, limit in enumerate(limits) if limit >= event.extra_s]
+            groups[longer[0] if longer else -1].append(event)
+        kinds += [sorted(group, key=lambda e: e.start_ns) for group in groups]
+    return kinds
+
+
+def _describe(kind: Sequence[_Event], parts: Sequence[tuple[int, int]], seconds: float) -> RareEvent:
+    whole = [event.extra_s for event in kind if not event.cut]
+    distance: list[float] = []
+    steps: list[float] = []
+    for first, second in pairwise(kind):
+        # When an event began that was there before its window, nobody knows.
+        if first.stretch == second.stretch and not first.cut:
+            distance.append((second.start_ns - first.start_ns) / 1e9)
+            steps.append(second.steps_before - first.steps_before)
+        elif not (first.cut or second.cut) and _nothing_between(first, second, parts):
+            distance.append((second.start_ns - first.start_ns) / 1e9)
+    period, spread = _middle(distance)
+    in_steps, _ = _middle([s for s in steps if s > 0])
+    regular = not spread > REGULAR
+    return RareEvent(
+        nature=kind[0].nature,
+        starts_ns=np.array([event.start_ns for event in kind], np.int64),
+        ends_ns=np.array([event.end_ns for event in kind], np.int64),
+        cut=sum(event.cut for event in kind),
+        share=float(sum(event.extra_s for event in kind)) / seconds,
+        length_s=float(np.median(whole)) if whole else float("nan"),
+        longest_s=max(event.extra_s for event in kind),
+        period_s=period if regular else None,
+        period_steps=in_steps if regular else None,
+        spread=spread,
+    )
+
+
+def _middle(distances: Sequence[float]) -> tuple[float | None, float]:
+    """Median of *distances*, and their relative robust spread (NaN for fewer than two)."""
+    if not distances:
+        return None, float("nan")
+    middle = float(np.median(distances))
+    if len(distances) < 2:
+        return middle, float("nan")
+    return middle, 1.4826 * float(np.median(np.abs(np.array(distances) - middle))) / middle
+
+
+def _nothing_between(first: _Event, second: _Event, parts: Sequence[tuple[int, int]]) -> bool:
+    """Whether an event in the holes between two would have shown itself elsewhere, if there is a period."""
+    distance = second.start_ns - first.start_ns
+    for pieces in range(2, DIVISIONS + 1):
+        period = distance / pieces
+        if period < first.end_ns - first.start_ns:
+            break
+        foretold = first.start_ns + period * np.arange(1, pieces)
+        seen = any(
+            start <= at - TOLERANCE * period and at + TOLERANCE * period < end
+            for at in foretold
+            for start, end in parts
+        )
+        if not seen:
+            return False
+    return True
