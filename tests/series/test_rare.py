@@ -200,6 +200,19 @@ def test_batches_of_all_lengths_have_no_rare_one(lengths):
     assert rare_events(*program(lengths=lengths)) == ()
 
 
+@pytest.mark.parametrize("jitter", [0.4, 1.0])
+def test_waits_of_all_lengths_in_each_step_are_not_rare(jitter):
+    assert rare_events(*program(every=1, event_s=0.05, event_jitter=jitter)) == ()
+
+
+def test_the_distance_from_an_event_that_began_before_its_window_is_not_counted():
+    windows = [(0.0, 2.2), (4.7, 9.8)]
+    event = the_only(rare_events(*seen_in(*program(every=40, event_s=0.5), windows)))
+
+    assert event.cut == 3
+    assert event.period_s == pytest.approx(2.5, rel=0.01)
+
+
 def test_a_few_steps_are_no_background_for_anything_rare():
     assert rare_events(*program(seconds=0.3)) == ()
     assert rare_events(Samples.empty(), np.empty(0, np.int64)) == ()
@@ -226,6 +239,16 @@ def test_a_gap_in_each_step_is_usual_whether_or_not_the_step_is_known():
 
     assert rare_events(samples) == ()
     assert rare_events(samples, step_s=0.25) == ()
+
+
+def test_a_wait_half_as_long_again_as_usual_is_not_rare():
+    """Each step of 100 ms waits 40 ms, every tenth 60 ms."""
+    at = np.arange(0, 30, PERIOD_S)
+    begin = START + np.round(at * 1e9).astype(np.int64)
+    waits = np.where(at % 1.0 < 0.1, 0.06, 0.04)
+    samples = Samples(begin, begin + 2_000_000, {"gr_active": (at % 0.1 >= waits).astype(float)})
+
+    assert rare_events(samples, step_s=0.1) == ()
 
 
 def test_gaps_of_a_busy_program_are_rare_if_its_step_is_much_shorter():

@@ -40,7 +40,7 @@ SPREAD_FLOOR = 0.02
 """Steps that are all alike to the nanosecond would make an event of each that is not."""
 
 NO_USUAL = 0.25
-"""Steps that spread more than this have no usual length: 15 % of jitter is fine, batches varying 5x are not."""
+"""Steps that spread more have no usual length: 15 % of jitter is fine, batches that vary 5x are not."""
 
 FEWEST_STEPS = 8
 """Fewer steps have no spread to speak of."""
@@ -50,6 +50,9 @@ SHORT_RUN = 3
 
 RARE = 3.0
 """At least so many usual steps, or gaps, for each event: else it is part of what is usual."""
+
+ALONE = 3.0
+"""An event that is the only one of its kind lasts at least so many steps: long tails have odd ones too."""
 
 OTHER_LEVEL = 0.15
 """Levels within this share of the usual ones are the usual work: a missed onset, not an event."""
@@ -131,12 +134,18 @@ def rare_events(
     samples = samples.where(np.isfinite(samples.column("gr_active")))
     if len(samples) == 0:
         return ()
+    shortest_alone_s = 0.0
     if starts_ns is not None and len(starts_ns) > FEWEST_STEPS:
         found, parts = _in_steps(samples, starts_ns)
+        shortest_alone_s = ALONE * float(np.median(np.diff(starts_ns))) / 1e9
     else:
         found, parts = _in_gaps(samples, step_s)
     seconds = float(np.sum(samples.duration_s))
-    kinds = [_describe(kind, parts, seconds) for kind in _kinds(found)]
+    kinds = [
+        _describe(kind, parts, seconds)
+        for kind in _kinds(found)
+        if len(kind) > 1 or kind[0].extra_s >= shortest_alone_s
+    ]
     return tuple(sorted(kinds, key=lambda kind: -kind.share))
 
 
