@@ -6,7 +6,10 @@ import importlib.util
 import itertools
 import json
 import math
+import os
 import random
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -36,7 +39,7 @@ def load(monkeypatch: pytest.MonkeyPatch, path: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, name, module)  # dataclasses look their module up
     spec.loader.exec_module(module)
-    for imported in ("known", "checkout", "estimate", "session"):
+    for imported in ("known", "checkout", "estimate", "session", "watched", "programs", "loop", "decoder"):
         sys.modules.pop(imported, None)
     return module
 
@@ -353,3 +356,280 @@ def test_a_burst_from_before_the_first_sample_is_left_out(accuracy: ModuleType) 
     )
 
     assert [row.repeats for row in rows] == [1]
+
+
+# --- what the benchmarks of the analysis share -----------------------------------------------
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    return load(monkeypatch, "watched.py")
+
+
+FAKE = """
+import json, os, sys, time
+words = sys.argv[1:]
+folder, command = words[words.index("-o") + 1], words[words.index("--") + 1 :]
+if "zoo/elementwise_chain.py" in command:
+    sys.exit("no GPU")
+os.mkdir(folder)
+with open(command[command.index("--log") + 1], "wb") as log:
+    for i in range(1, 101):
+        log.write(__import__("struct").pack("<qd", i * 10_000_000, 10.0))
+steady = {"start_ns": 0, "end_ns": 900_000_000, "how": "stable"}
+with open(os.path.join(folder, "report.json"), "w") as report:
+    json.dump({"start_ns": 0, "gpus": [{"steady": steady, "step_s": 0.0101}]}, report)
+"""
+"""Plays perfzero: the program's steps take 10 ms, and 10.1 ms are reported. One program fails."""
+
+
+def test_a_program_that_fails_does_not_stop_the_others(monkeypatch, tmp_path: Path) -> None:
+    """Nor does one for which no time is left; all three are in the results, and the exit code is 1."""
+    steps = load(monkeypatch, "steps/run.py")
+    monkeypatch.setattr(steps.watched.checkout, "PERFZERO", (sys.executable, "-c", FAKE))
+    only = "elementwise_chain,transformer"
+
+    assert steps.main(["--out", str(tmp_path), "--only", only]) == 1
+    found = json.loads((tmp_path / "steps.json").read_text())
+    assert [(r["program"], r["found_ms"], r["ok"]) for r in found["rows"]] == [
+        ("transformer", pytest.approx(10.1), True)
+    ]
+    assert "no GPU" in found["failures"]["elementwise_chain"]
+    assert "elementwise_chain       FAIL" in (tmp_path / "steps.txt").read_text()
+    assert steps.main(["--out", str(tmp_path), "--only", "transformer"]) == 0
+    assert steps.main(["--out", str(tmp_path), "--only", "transformer", "--budget", "9"]) == 1
+    assert "not run: out of time" in (tmp_path / "steps.txt").read_text()
+
+
+def test_a_program_that_does_not_exist_is_refused_with_those_that_do(monkeypatch, capsys) -> None:
+    with pytest.raises(SystemExit) as ended:
+        load(monkeypatch, "warmup/run.py").main(["--only", "hibernation"])
+
+    assert ended.value.code == 2
+    assert "no such program: hibernation. There are: compiled, autotuned" in capsys.readouterr().err
+
+
+def test_children_are_ended_with_theirs_even_if_stopped(watched: ModuleType, tmp_path: Path) -> None:
+    program = "import subprocess as s; p = s.Popen(['sleep', '60']); print(p.pid, flush=True); p.wait()"
+    log = tmp_path / "log"
+    with watched.child(["python3", "-c", program], log=log) as process:
+        while not log.read_text().endswith("\n"):
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGSTOP)
+        begun = time.monotonic()
+
+    assert process.poll() is not None
+    assert time.monotonic() - begun < 5
+    assert gone(int(log.read_text()))
+
+
+def gone(pid: int) -> bool:
+    """Whether the process ends within 5 s; one that is dead but not yet waited for counts as gone."""
+    for _ in range(500):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_a_benchmark_that_is_terminated_takes_its_program_along(tmp_path: Path) -> None:
+    told = str(tmp_path / "pid")
+    program = f"import os, time; open({told!r}, 'w').write(f'{{os.getpid()}} '); time.sleep(60)"
+    runner = (
+        f"import sys; sys.path.insert(0, {str(BENCHMARKS / 'steps')!r}); import run\n"
+        f"run.watched.checkout.PERFZERO = ('python3', '-c', {program!r})\n"
+        f"run.main(['--out', {str(tmp_path)!r}, '--only', 'transformer'])"
+    )
+    process = subprocess.Popen([sys.executable, "-c", runner], stdout=subprocess.DEVNULL)
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().endswith(" "):
+        time.sleep(0.02)
+    process.terminate()
+
+    assert process.wait(15) == 128 + signal.SIGTERM
+    assert gone(int((tmp_path / "pid").read_text()))
+
+
+def test_only_whole_steps_inside_the_stretch_count(watched: ModuleType) -> None:
+    rows = steps_of(np.array([10.0, 20.0, 30.0, 40.0]))  # they end at 10, 30, 60 and 100 ms
+
+    assert watched.inside(rows, 5 * MS, 61 * MS).tolist() == [20.0, 30.0]
+    assert watched.inside(rows, 61 * MS, 99 * MS).tolist() == []
+
+
+# --- step times ------------------------------------------------------------------------------
+
+
+def judged(start_s: float, end_s: float, *, step_s: float | None = None, how: str = "stable") -> dict:
+    steady = {"start_ns": round(start_s * SECOND), "end_ns": round(end_s * SECOND), "how": how}
+    return {"steady": steady, "step_s": step_s, "recording_start_ns": 0}
+
+
+@pytest.mark.parametrize(("found_s", "ok"), [(0.01019, True), (0.01021, False), (0.02, False), (None, False)])
+def test_a_step_time_may_be_two_percent_off(monkeypatch, found_s: float | None, ok: bool) -> None:
+    """Steps of 10 ms after a second of slower ones, which the judged stretch leaves out."""
+    steps = load(monkeypatch, "steps/run.py")
+    rows = steps_of(np.array([50.0] * 20 + [10.0] * 200))
+    row = steps.compare("transformer", judged(1, 3, step_s=found_s), rows)
+
+    assert row.truth_ms == pytest.approx(10)
+    assert row.jitter == pytest.approx(0, abs=1e-9)
+    assert row.ok == ok
+
+
+@pytest.mark.parametrize(("found_s", "ok"), [(None, True), (0.010, False)])
+def test_a_program_without_a_step_time_must_get_none(monkeypatch, found_s: float | None, ok: bool) -> None:
+    steps = load(monkeypatch, "steps/run.py")
+    lengths = np.random.default_rng(0).uniform(5, 25, 100)
+    row = steps.compare("variable_batches", judged(-1, 9, step_s=found_s), steps_of(lengths))
+
+    assert row.truth_ms is None
+    assert row.jitter == pytest.approx(np.std(lengths, ddof=1) / np.mean(lengths))
+    assert row.ok == ok
+
+
+def test_a_stretch_without_steps_is_no_comparison(monkeypatch) -> None:
+    with pytest.raises(ValueError, match="0 of 5 steps lie in the stretch"):
+        load(monkeypatch, "steps/run.py").compare("transformer", judged(5, 9), steps_of(np.ones(5)))
+
+
+def test_ten_programs_have_steps_and_two_have_none(monkeypatch) -> None:
+    steps = load(monkeypatch, "steps/run.py")
+
+    assert (len(steps.PROGRAMS), len(steps.WITHOUT)) == (12, 2)
+    assert set(steps.WITHOUT) < set(steps.PROGRAMS)
+    assert all((BENCHMARKS.parent / program).is_file() for program, *_ in steps.PROGRAMS.values())
+
+
+# --- warm-up ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("found_s", "how", "ok"),
+    [
+        (13.9, "stable", True),
+        (10.1, "fallback", True),
+        (14.1, "stable", False),
+        (9.9, "stable", False),
+        (12, "none", False),
+    ],
+)
+def test_the_end_of_warm_up_may_be_two_seconds_off(monkeypatch, found_s: float, how: str, ok: bool) -> None:
+    warmup = load(monkeypatch, "warmup/run.py")
+    truth = {"begun_ns": 5 * SECOND, "warm_ns": 12 * SECOND}
+    row = warmup.compare("compiled", judged(found_s, 30, how=how), truth)
+
+    assert (row.warm_up_s, row.truth_s) == (7, 12)
+    assert row.error_s == pytest.approx(found_s - 12)
+    assert row.ok == ok
+
+
+# --- gains -----------------------------------------------------------------------------------
+
+
+def told(rule: str | None, **time_: float) -> dict:
+    def gain(low: float, high: float) -> dict:
+        return {"low": low, "high": high, "assumption": ""}
+
+    remedies = [{"text": "Allow TF32.", "gain": gain(3, 7)}, {"text": "Run it in bfloat16.", "gain": None}]
+    verdict = {"rule": rule, "gain": gain(2, 9), "remedies": remedies, "next_limit": "the tensor cores"}
+    return {"verdict": verdict if rule else None, "time": time_}
+
+
+def test_a_promise_is_the_remedys_own_or_else_the_verdicts(monkeypatch) -> None:
+    promise_of = load(monkeypatch, "gains/run.py").promise_of
+    own, shared = (promise_of(told("fp32_path"), words) for words in ("TF32", "bfloat16"))
+
+    assert (own.named, own.low, own.high, own.next_limit) == (True, 3, 7, "the tensor cores")
+    assert (shared.named, shared.low, shared.high) == (True, 2, 9)
+
+
+def test_a_fix_that_is_not_named_was_not_promised(monkeypatch) -> None:
+    gains = load(monkeypatch, "gains/run.py")
+    other, nothing = gains.promise_of(told("fp32_path"), "CUDA graph"), gains.promise_of(told(None), "TF32")
+    row = gains.Row("x", other, (4.0, 4.0), None, ())
+
+    assert (other.named, nothing.named, nothing.low) == (False, False, None)
+    assert (row.inside, row.ok) == (True, False)
+    assert not gains.Row("x", nothing, (4.0,), None, ()).inside
+
+
+@pytest.mark.parametrize(
+    ("achieved", "inside"),
+    [((2.0, 8.0), True), ((7.1, 7.1), False), ((1.0, 2.0), False), ((2.0, 4.2), False)],
+)
+def test_the_gain_achieved_is_the_geometric_mean_of_the_rounds(
+    monkeypatch, achieved: tuple[float, ...], inside: bool
+) -> None:
+    gains = load(monkeypatch, "gains/run.py")
+    promise = gains.promise_of(told("fp32_path"), "TF32")
+
+    assert gains.Row("fp32_gemm", promise, achieved, None, ()).inside == inside
+
+
+def test_the_limit_met_is_the_largest_part_of_the_time_or_what_the_verdict_names(
+    monkeypatch,
+) -> None:
+    gains = load(monkeypatch, "gains/run.py")
+
+    assert gains.limits_of(told("well_used", tensor=0.7, idle=0.3)) == ("the tensor cores",)
+    assert gains.limits_of(told("transfer_bound", idle=0.6, memory=0.4)) == ("the host", "the PCIe link")
+    assert gains.limits_of(told(None)) == ()
+
+
+def test_a_round_compares_turns_of_both_programs(monkeypatch) -> None:
+    """The fixed program's steps are half as long; a step that began before its turn does not count."""
+    gains = load(monkeypatch, "gains/run.py")
+    before, after = steps_of(np.full(100, 20.0)), steps_of(np.array([900.0] + [10.0] * 100))
+    turns = [(0, 0, SECOND), (1, 500 * MS, 2 * SECOND), (1, SECOND, 2 * SECOND), (0, SECOND, 2 * SECOND)]
+
+    assert gains.gains_of([before, after], turns) == pytest.approx((2.0, 2.0))
+    with pytest.raises(ValueError, match="no step of the fixed program"):
+        gains.gains_of([before, after], [(1, 0, 500 * MS)])
+
+
+LOGS_STEPS = """
+import struct, sys, time
+log, length = open(sys.argv[sys.argv.index("--log") + 1], "wb", buffering=0), float(sys.argv[1])
+while True:
+    begun = time.perf_counter()
+    time.sleep(length)
+    log.write(struct.pack("<qd", time.time_ns(), (time.perf_counter() - begun) * 1e3))
+"""
+
+
+def test_two_programs_take_turns_and_are_ended(monkeypatch, tmp_path: Path) -> None:
+    """Steps of 40 and 10 ms, each while the other program is stopped; afterwards nobody logs any more."""
+    gains = load(monkeypatch, "gains/run.py")
+    monkeypatch.setattr(gains, "TURN_S", 0.5)
+    monkeypatch.setattr(gains, "SETTLE_S", 0.1)
+    base, fixed = (["python3", "-c", LOGS_STEPS, str(length)] for length in (0.040, 0.010))
+    found = gains.in_turns(base, fixed, folder=tmp_path)
+
+    assert len(found) == 2
+    assert all(2 < gain < 5 for gain in found)
+    sizes = {path: path.stat().st_size for path in tmp_path.glob("*.steps")}
+    pauses = {path.stem: np.diff(gains.watched.read_steps(path)["end_ns"]).max() / 1e9 for path in sizes}
+    assert pauses["base"] > 0.8
+    assert pauses["fixed"] > 0.4
+    time.sleep(0.1)
+    assert {path: path.stat().st_size for path in sizes} == sizes
+
+
+def test_a_program_without_steps_is_an_error_that_says_what_it_printed(monkeypatch, tmp_path: Path) -> None:
+    gains = load(monkeypatch, "gains/run.py")
+    broken = ["python3", "-c", "raise SystemExit('no GPU here')"]
+
+    with pytest.raises(RuntimeError, match="no GPU here"):
+        gains.in_turns(broken, broken, folder=tmp_path)
+
+
+def test_every_pair_is_a_program_with_that_fix(monkeypatch) -> None:
+    zoo = BENCHMARKS.parent / "zoo"
+    monkeypatch.syspath_prepend(str(zoo))
+    for pair in load(monkeypatch, "gains/run.py").PAIRS.values():
+        words = [*pair.options, *pair.fix]
+
+        assert all(f'"{word}"' in (zoo / pair.program).read_text() for word in words if word.startswith("--"))

@@ -1,0 +1,232 @@
+"""
+Do fixes gain what was promised? Programs with a known fix, before and after it.
+
+    python benchmarks/gains/run.py --out OUT [--only fp32_gemm,pageable_copies] [--budget SECONDS]
+
+The program as it was runs under `perfzero run`: its report promises an interval for the remedy that is
+the fix, and names the next limit. Then both versions run without perfzero, in turns: each is started once,
+and while one works the other is stopped (SIGSTOP), two turns of 5 s each. The gain is the mean step time
+before / after, over the steps that lie in the turns as a whole. At last the fixed program runs under
+`perfzero run`, to see which limit it has met.
+
+Into OUT go gains.json and gains.txt.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import Popen
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import watched
+
+from perfzero.diagnose.gain import LIMIT_NAMES
+
+SECONDS = 11
+"""Under perfzero."""
+
+TURN_S = 5.0
+ROUNDS = 2
+SETTLE_S = 0.5
+"""Of a turn, what is not counted: the clocks rise, loaders fill their queues."""
+
+READY_S = 60.0
+"""How long a program may take to its first steps."""
+
+RULE_LIMITS = {
+    "transfer_bound": LIMIT_NAMES["pcie"],
+    "pageable_copies": LIMIT_NAMES["copy"],
+    "input_starved": LIMIT_NAMES["cores"],
+    "memory_bound": LIMIT_NAMES["memory"],
+}
+"""Verdicts that name a limit which is no class of the GPU's time, or need not be the largest one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A program, the options that fix it, and words by which the fix is known among the remedies."""
+
+    program: str
+    fix: tuple[str, ...]
+    remedy: str
+    options: tuple[str, ...] = ()
+
+
+PAIRS: Mapping[str, Pair] = {
+    "fp32_gemm": Pair("fp32_gemm.py", ("--tf32",), "TF32"),
+    "tiny_kernels": Pair("tiny_kernels.py", ("--graph",), "CUDA graph"),
+    "pageable_copies": Pair("pageable_copies.py", ("--pinned",), "pinned memory"),
+    "item_every_layer": Pair("item_every_layer.py", ("--fixed",), "read results back"),
+    "optimizer_unfused": Pair("optimizer_unfused.py", ("--fixed",), "fused optimizer"),
+    "elementwise_chain": Pair("elementwise_chain.py", ("--compile",), "Fuse elementwise"),
+    "resnet50": Pair("resnet50.py", ("--channels-last",), "channels-last"),
+    "input_starved": Pair("input_starved.py", ("--workers", "14"), "num_workers", ("--batch", "64")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What a report says of the fix: the interval of the gain, and the limit after it."""
+
+    verdict: str | None
+    named: bool  # the fix is among the verdict's remedies
+    low: float | None
+    high: float | None
+    next_limit: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`gains` are those of the rounds; `after` is the fixed program's verdict, `met` its limit in words."""
+
+    program: str
+    promise: Promise
+    gains: tuple[float, ...]
+    after: str | None
+    met: tuple[str, ...]
+
+    @property
+    def gain(self) -> float:
+        return float(np.exp(np.mean(np.log(self.gains))))
+
+    @property
+    def inside(self) -> bool:
+        low, high = self.promise.low, self.promise.high
+        return low is not None and high is not None and low <= self.gain <= high
+
+    @property
+    def foreseen(self) -> bool:
+        return self.promise.next_limit in self.met
+
+    @property
+    def ok(self) -> bool:
+        return self.promise.named and self.inside
+
+
+def measure(name: str, folder: Path) -> Row:
+    pair = PAIRS[name]
+    base = ["python3", f"zoo/{pair.program}", *pair.options]
+    fixed = [*base, *pair.fix]
+    before = watched.watch(
+        [*base, "--seconds", str(SECONDS)], folder=folder.with_name(f"{name}-before"), seconds=SECONDS
+    )
+    gains = in_turns(base, fixed, folder=folder)
+    after = watched.watch(
+        [*fixed, "--seconds", str(SECONDS)], folder=folder.with_name(f"{name}-after"), seconds=SECONDS
+    )
+    rule = after["verdict"]["rule"] if after["verdict"] else None
+    return Row(name, promise_of(before, pair.remedy), gains, rule, limits_of(after))
+
+
+def promise_of(gpu: Mapping, remedy: str) -> Promise:  # type: ignore[type-arg]
+    """The gain of the remedy whose text has the words *remedy*, or of the verdict where it has no own one."""
+    verdict = gpu["verdict"]
+    if verdict is None:
+        return Promise(None, False, None, None, None)
+    own = next((r for r in verdict["remedies"] if remedy in r["text"]), None)
+    gain = (own["gain"] if own else None) or verdict["gain"] or {"low": None, "high": None}
+    return Promise(verdict["rule"], own is not None, gain["low"], gain["high"], verdict["next_limit"])
+
+
+def limits_of(gpu: Mapping) -> tuple[str, ...]:  # type: ignore[type-arg]
+    """What limits a program, in words: the largest part of its time, and what its verdict names."""
+    largest = max(gpu["time"], key=lambda name: gpu["time"][name], default="")
+    rule = gpu["verdict"]["rule"] if gpu["verdict"] else ""
+    return tuple(dict.fromkeys(w for w in (LIMIT_NAMES.get(largest), RULE_LIMITS.get(rule)) if w is not None))
+
+
+# --- in turns --------------------------------------------------------------------------------
+
+
+def in_turns(base: Sequence[str], fixed: Sequence[str], *, folder: Path) -> tuple[float, ...]:
+    """The gain in each round, from both programs by turns without perfzero."""
+    folder.mkdir(parents=True, exist_ok=True)
+    logs = [folder / "base.steps", folder / "fixed.steps"]
+    turns: list[tuple[int, int, int]] = []
+    with ExitStack() as stack:
+        processes = []
+        for command, log in zip((base, fixed), logs, strict=True):
+            whole = [*command, "--seconds", "600", "--log", str(log)]
+            processes.append(stack.enter_context(watched.child(whole, log=log.with_suffix(".log"))))
+            wait_for_steps(log, processes[-1])
+            os.killpg(processes[-1].pid, signal.SIGSTOP)
+        for round_ in range(ROUNDS):
+            for which in (0, 1) if round_ % 2 == 0 else (1, 0):
+                turns.append((which, *turn(processes[which])))
+    return gains_of([watched.read_steps(log) for log in logs], turns)
+
+
+def gains_of(steps: Sequence[np.ndarray], turns: Sequence[tuple[int, int, int]]) -> tuple[float, ...]:  # type: ignore[type-arg]
+    """
+    Mean step time before / after, for the first turn of each, the second, and so on.
+
+    *steps*: the logs before and after the fix; *turns*: (0 or 1 of them, begin, end).
+    """
+    means: tuple[list[float], list[float]] = [], []
+    for which, begin, end in turns:
+        lengths = watched.inside(steps[which], begin, end)
+        if not len(lengths):
+            raise ValueError(f"no step of the {'fixed' if which else 'first'} program lies in its turn")
+        means[which].append(float(lengths.mean()))
+    return tuple(before / after for before, after in zip(*means, strict=True))
+
+
+def turn(process: Popen[bytes]) -> tuple[int, int]:
+    """Let the stopped *process* go on for a turn; the time that counts, [begin, end) in Unix ns."""
+    os.killpg(process.pid, signal.SIGCONT)
+    try:
+        time.sleep(SETTLE_S)
+        begin = time.time_ns()
+        time.sleep(TURN_S - SETTLE_S)
+        return begin, time.time_ns()
+    finally:
+        os.killpg(process.pid, signal.SIGSTOP)
+
+
+def wait_for_steps(log: Path, process: Popen[bytes]) -> None:
+    """Until the program logs steps; raises `RuntimeError` if it ends before or takes too long."""
+    deadline = time.monotonic() + READY_S
+    while not log.exists() or log.stat().st_size < 3 * watched.STEP.itemsize:
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"no steps: {log.with_suffix('.log').read_text(errors='replace')[-600:]}")
+        time.sleep(0.05)
+
+
+# --- results ---------------------------------------------------------------------------------
+
+
+def table(rows: Sequence[Row]) -> str:
+    lines = [
+        f"{'program':20}{'verdict':17}{'fix':6}{'promised':>14}{'achieved':>10}{'spread':>8}  "
+        f"{'next limit, foreseen':36}{'after the fix':17}"
+    ]
+    for row in rows:
+        promise = row.promise
+        promised = "-" if promise.low is None else f"{promise.low:.2f}-{promise.high:.2f}"
+        spread = max(row.gains) / min(row.gains) - 1
+        next_limit = f"{promise.next_limit or '-'} ({'yes' if row.foreseen else 'no'})"
+        lines.append(
+            f"{row.program:20}{promise.verdict or '-':17}{'named' if promise.named else '-':6}{promised:>14}"
+            f"{row.gain:10.2f}{spread:8.1%}  {next_limit:36}{row.after or '-':17}{'OK' if row.ok else 'FAIL'}"
+        )
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    needed_s = 2 * (SECONDS + 14.0) + 2 * ROUNDS * TURN_S + 16.0
+    benchmark = watched.Benchmark("gains", tuple(PAIRS), measure, table, needed_s=needed_s)
+    return watched.run(benchmark, description=__doc__, argv=argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
