@@ -249,6 +249,16 @@ def test_cases_that_fail_do_not_stop_the_others_and_are_shown(load, tmp_path: Pa
         assert {"logs/fp32_gemm.log", "logs/gpm_only.log"} <= set(archive.getnames())
 
 
+def test_a_part_of_the_cases_is_run_and_one_that_does_not_exist_is_refused(load, tmp_path, capsys) -> None:
+    tool = load("make_recordings")
+    tool.main(["--out", str(tmp_path), "--part", "2/2", "--budget", "1"])
+    results = json.loads((tmp_path / "results.json").read_text())
+
+    assert [result["case"] for result in results] == [case.name for case in load("cases").part(2, 2)]
+    assert tool.main(["--out", str(tmp_path), "--part", "3/2"]) == 2
+    assert "there is no part 3 of 2" in capsys.readouterr().err
+
+
 def test_a_recording_without_time_left_is_not_begun(load, tmp_path: Path) -> None:
     code = load("make_recordings").main(["--out", str(tmp_path), "--only", "fp32_gemm", "--budget", "1"])
 

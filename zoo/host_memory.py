@@ -26,10 +26,11 @@ def main() -> None:
 
     torch.manual_seed(args.seed)
     host = torch.randn(args.mib << 18).pin_memory()
-    memory = cupy.cuda.UnownedMemory(host.data_ptr(), host.nbytes, owner=host)
-    array = cupy.ndarray(host.shape, cupy.float32, cupy.cuda.MemoryPointer(memory, 0))
     if args.fixed:
-        array = array.copy()
+        array = cupy.asarray(host.numpy())
+    else:
+        memory = cupy.cuda.UnownedMemory(host.data_ptr(), host.nbytes, owner=host, device_id=0)
+        array = cupy.ndarray(tuple(host.shape), cupy.float32, cupy.cuda.MemoryPointer(memory, 0))
     loop.run(lambda: array.sum(), args=args, counts={"bytes": host.nbytes})
 
 
