@@ -101,7 +101,7 @@ def run(benchmark: Benchmark, *, description: str | None, argv: Sequence[str] | 
 
 
 def words(benchmark: Benchmark, results: Results) -> str:
-    failed = [f"{name:24}FAIL: {why}" for name, why in results.failures.items()]
+    failed = [f"{name:24}FAIL: {' '.join(why.split())}" for name, why in results.failures.items()]
     return "\n".join([benchmark.table(results.rows), *failed])
 
 
