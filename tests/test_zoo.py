@@ -205,11 +205,12 @@ def test_a_finding_or_a_step_time_that_must_not_be_there_is_a_problem(load) -> N
 
 
 def test_a_program_that_is_to_be_killed_need_not_finish(load, tmp_path: Path, monkeypatch) -> None:
-    """With the exit code of a kill, only the verdict is missing; with 0, that is a problem as well."""
+    """Ended by SIGKILL, or as a shell says it, only the verdict is missing; 0 is a problem as well."""
     tool = load("make_recordings")
     [case] = tool.choose(["killed"])
-    for code, problems in ((137, 1), (0, 2)):
-        end = ("python3", "-c", f"raise SystemExit({code})")
+    by_signal = "import os; os.kill(os.getpid(), 9)"
+    for how, problems in ((by_signal, 1), ("raise SystemExit(137)", 1), ("raise SystemExit(0)", 2)):
+        end = ("python3", "-c", how)
         monkeypatch.setattr(tool.checkout, "PERFZERO", end)
 
         assert len(tool.observe(case, work=tmp_path).problems) == problems

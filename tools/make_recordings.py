@@ -144,18 +144,20 @@ def observe(case: Case, *, work: Path) -> Result:
         ended = checkout.run(
             perfzero_command(case, folder=str(folder)), log=log, timeout_s=case.seconds + START_UP_S
         )
+    # perfzero ends as the program did, so by the same signal; a shell says 128 + its number.
+    code = 128 - ended.code if ended.code is not None and ended.code < 0 else ended.code
     keep_reports(folder, into=work / "logs" / case.name)
     verdict = read_verdict(folder / "report.json")
     program = last_json(ended.output)
     problems = [
         *([] if held else ["the other process could not hold the counters"]),
         *(["ran into its time limit"] if ended.code is None else []),
-        *([f"exit code {ended.code}"] if ended.code not in (None, case.exit_code) else []),
+        *([f"exit code {code}"] if code not in (None, case.exit_code) else []),
         *([] if program or case.exit_code else ["the program did not finish its loop"]),
         *disagreements(case, verdict),
     ]
     return Result(
-        case.name, case.expected, verdict, exit_code=ended.code, wall_s=round(ended.wall_s, 1),
+        case.name, case.expected, verdict, exit_code=code, wall_s=round(ended.wall_s, 1),
         program=program, command=command_line(case), problems=tuple(problems),
     )  # fmt: skip
 

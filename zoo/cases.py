@@ -23,8 +23,9 @@ class Case:
     `expected` is the id of the rule that gives the verdict; `also` are further rules that must be among
     the findings, `absent` are some that must not. `steps` False: the program has no step time, so
     none may be claimed. `seconds` is the program's steady loop; start-up comes on top. `before` is
-    what starts the program (env, timeout ...), and `exit_code` how that makes it end. `holder_s`: for
-    how long another process holds the performance counters, from before the start (0: not at all).
+    what starts the program (env, timeout ...), and `exit_code` how it then ends, as a shell says it.
+    `holder_s`: for how long another process holds the performance counters, from before the start (0: not
+    at all).
     """
 
     name: str
