@@ -42,6 +42,7 @@ class Run:
     start_ns: int
     end_ns: int
     over_s: float  # when the warm-up is over
+    settled_s: float  # from when on the recorder looked closely, and at GPM rarely
     kind: str
     worked_until_s: float
 
@@ -208,6 +209,12 @@ def rows(p: Program, edges_s: np.ndarray, *, outliers: bool = False) -> Samples:
     return Samples(at[:-1], at[1:], columns)
 
 
+def readings(p: Program) -> Samples:
+    """GPM's rows for as long as the recorder has not settled, with those at both ends of its windows."""
+    windows = [t + d for t in np.arange(1.0, p.length_s - 1.0, 4.0) for d in (0.0, 0.5)]
+    return rows(p, np.unique(np.r_[np.arange(0.0, p.length_s, GPM_EARLY_S), windows]), outliers=True)
+
+
 def simulate(name: str, seed: int, *, settled_s: float | None = None, length_s: float | None = None) -> Run:
     """A recording in which the recorder looked closely from *settled_s* on (5 s after the truth)."""
     p, over = program(name, seed, length_s=length_s)
@@ -227,7 +234,7 @@ def simulate(name: str, seed: int, *, settled_s: float | None = None, length_s: 
     last_ns = stop_ns + round(ending * 1e9) + 1
     gpm = Samples.concat([gpm, Samples(np.array([stop_ns]), np.array([last_ns]), idle)])
     pm = Samples.concat(rows(p, np.arange(a, b + TICK_S / 2, TICK_S)) for a, b in windows)
-    return Run(gpm, pm, steps(p), START_NS, last_ns, over, SCENARIOS[name][1], p.length_s)
+    return Run(gpm, pm, steps(p), START_NS, last_ns, over, settled, SCENARIOS[name][1], p.length_s)
 
 
 def steps(p: Program, *, each_s: float = 0.2) -> tuple[np.ndarray, np.ndarray]:

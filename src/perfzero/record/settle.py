@@ -1,12 +1,21 @@
 """
 Is the warm-up over? Answered while recording, from averages that cost nothing.
 
-Model: the program has settled when, over the last `SPAN_S` seconds, every channel's one-second
-means stay within `TOLERANCE` of their median, and the GPU works. What counts as no change shrinks
-with how busy the GPU is: a library that tries out its kernels between long pauses on the host keeps
-it busy 1 to 3 % of the time for many seconds, which is no steady state. It errs on the late side;
-`Policy` falls back on 30 s. The judgement of the finished recording (`perfzero.series.steady`)
-is made anew from all data; this one only decides when to look closely.
+Model: the program has settled when over the last `SPAN_S` seconds the GPU works and no channel
+moves: its one-second means stay within `TOLERANCE` of their median, its single readings within
+`TOLERANCE_READING`, and it does not rise by `RISE` (clocks that come up, a queue that fills; what
+sinks may be the program itself getting slower, and is for the analysis to say). What counts as no
+change shrinks with how busy the GPU is: a library that tries out its kernels between long pauses on
+the host keeps it busy 1 to 3 % of the time for many seconds, which is no steady state.
+
+Or it takes turns, faster than `SPAN_S`, and keeps doing it: of the last `TURNS_S` seconds the two
+halves have the same mean, and their seconds, put in order, the same levels; and in none of them the
+GPU rests.
+
+It errs on the late side; `Policy` falls back on 30 s. What it cannot know is what comes later: it
+takes the first level that holds, be it the eager steps before a graph is captured. The judgement of
+the finished recording (`perfzero.series.steady`) is made anew from all data; this one only decides
+when to look closely. How well the two agree is in docs/steady.md.
 """
 
 from __future__ import annotations
@@ -17,12 +26,34 @@ from collections.abc import Sequence
 import numpy as np
 
 from perfzero.series.steady import ACTIVE
+from perfzero.values import FloatArray
 
 SPAN_S = 4.0
 """Long enough that a pause between two warm-up phases (autotuning, graph capture) is seen as a change."""
 
+TURNS_S = 12.0
+"""Room for two turns of what is too fast to be level for `SPAN_S`, and for a pause among trial kernels."""
+
 TOLERANCE = 0.15
 """Relative; a data-loader's natural jitter moves one-second means of a healthy run by about 5 %."""
+
+TOLERANCE_READING = 0.4
+"""The same for single readings: half a second may hold a step more or less; a pause shows as 100 %."""
+
+TOLERANCE_TURNS = 0.05
+"""How far the means of two halves may be apart when a program takes turns; trial kernels are by 30 %."""
+
+RISE = 0.03
+"""A rise by so much within the span is no calm, where it is more than the readings' own scatter explains."""
+
+RISES_S = 1.5
+"""What was seen to rise for so long is believed to have stopped only after two spans; less may be noise."""
+
+FEWEST = 4
+"""One reading of four seconds is level by nature; so many there must be in a span."""
+
+COVERED = 0.5
+"""A second of which less was read is unknown."""
 
 FLOOR = 0.02
 """Absolute: differences of two points in a hundred never count as change on a busy GPU ..."""
@@ -35,15 +66,19 @@ class Settling:
     """Collects readings of several channels (ratios, NaN where missing) and says when they are calm."""
 
     def __init__(self) -> None:
-        self._readings: deque[tuple[float, tuple[float, ...]]] = deque()
+        self._readings: deque[tuple[float, float, tuple[float, ...]]] = deque()
+        self._last_s: float | None = None
+        self._rising_s = 0.0  # for how long it was calm but for a rise
         self.settled_at: float | None = None
 
     def add(self, now_s: float, channels: Sequence[float]) -> None:
-        """One reading at *now_s*; the first channel says whether the GPU works."""
-        self._readings.append((now_s, tuple(channels)))
-        while now_s - self._readings[0][0] > SPAN_S + 1.0:
+        """One reading at *now_s*, for the time since the last; the first channel says if the GPU works."""
+        since_s = 0.5 if self._last_s is None else min(max(1e-3, now_s - self._last_s), SPAN_S + 0.5)
+        self._last_s = now_s
+        self._readings.append((now_s, since_s, tuple(channels)))
+        while now_s - self._readings[0][0] > TURNS_S + 1.0:
             self._readings.popleft()
-        if self.settled_at is None and self._calm(now_s):
+        if self.settled_at is None and self.working and self._settled(now_s):
             self.settled_at = now_s
 
     @property
@@ -51,26 +86,100 @@ class Settling:
         """Whether the GPU had something to do in the last second for which there are readings."""
         if not self._readings:
             return False
-        recent = [c[0] for t, c in self._readings if t > self._readings[-1][0] - 1.0]
-        return any(value > ACTIVE for value in recent)
-
-    def _calm(self, now_s: float) -> bool:
-        times = np.array([t for t, _ in self._readings])
-        values = np.array([c for _, c in self._readings])
-        if now_s - times[0] < SPAN_S:
-            return False
-        bins = np.floor((now_s - times) / 1.0).astype(int)
-        means = []
-        for b in range(int(SPAN_S)):
-            rows = values[bins == b]
-            if not len(rows):
+        now_s = self._readings[-1][0]
+        for at_s, _, channels in reversed(self._readings):
+            if at_s <= now_s - 1.0:
                 return False
-            means.append(rows.mean(axis=0))
-        table = np.array(means)
-        table = table[:, np.isfinite(table).all(axis=0)]
-        if not table.size or table[:, 0].min() <= ACTIVE:
+            if channels[0] > ACTIVE:
+                return True
+        return False
+
+    def _settled(self, now_s: float) -> bool:
+        if now_s - self._readings[0][0] < SPAN_S:
             return False
-        middle = np.median(table, axis=0)
-        spread = np.abs(table - middle).max(axis=0)
+        ends = now_s - np.array([t for t, _, _ in self._readings])  # seconds ago
+        lasted = np.array([d for _, d, _ in self._readings])
+        values = np.array([c for _, _, c in self._readings])
+        if self._calm(ends, lasted, values, SPAN_S):
+            # A slow rise hides in one span; two tell, if the program was as calm for so long.
+            twice = self._calm(ends, lasted, values, 2 * SPAN_S)
+            rises = any(
+                _rises(-ends[recent], lasted[recent], values[recent], span_s=span_s)
+                for span_s in ((SPAN_S, 2 * SPAN_S) if twice else (SPAN_S,))
+                for recent in (ends + lasted < span_s + 0.1,)
+            )
+            self._rising_s = self._rising_s + float(lasted[-1]) if rises else self._rising_s
+            return not rises and (twice or self._rising_s < RISES_S)
+        self._rising_s = 0.0
+        if (ends + lasted)[0] < TURNS_S or (ends < TURNS_S).sum() < FEWEST * TURNS_S / SPAN_S:
+            return False
+        return _takes_turns(_means(ends, lasted, values, int(TURNS_S)))
+
+    def _calm(self, ends: FloatArray, lasted: FloatArray, values: FloatArray, span_s: float) -> bool:
+        if (ends < span_s).sum() < FEWEST:
+            return False
+        means = _means(ends, lasted, values, int(span_s))
+        known = np.asarray(np.isfinite(means).all(axis=0))
+        means = means[:, known]
+        if not means.size or not known[0] or means[:, 0].min() <= ACTIVE:
+            return False
+        middle = np.median(means, axis=0)
         floor = min(FLOOR, FLOOR_SHARE * middle[0])
-        return bool((spread <= np.maximum(TOLERANCE * middle, floor)).all())
+        if (np.abs(means - middle) > np.maximum(TOLERANCE * middle, floor)).any():
+            return False
+        # A reading much shorter than the others says little: GPM's average of 0.2 s is off by a quarter.
+        whole = (ends + lasted < span_s + 0.1) & (lasted >= 0.5 * np.median(lasted))
+        apart = np.abs(values[whole, 0] - middle[0])
+        return bool((apart <= max(TOLERANCE_READING * float(middle[0]), floor)).all())
+
+
+def _means(ends: FloatArray, lasted: FloatArray, values: FloatArray, seconds: int) -> FloatArray:
+    """
+    Means over the last so many seconds, one by one, (seconds, channels); NaN where unknown.
+
+    A reading lasts from *ends* + *lasted* seconds ago until *ends* seconds ago, and counts by its part.
+    """
+    newest = np.arange(seconds)[:, None]
+    overlap = np.minimum(ends + lasted, newest + 1.0) - np.maximum(ends, newest)
+    weights = np.maximum(overlap, 0.0)
+    total = weights.sum(axis=1, keepdims=True)
+    total[total < COVERED] = np.nan
+    return np.asarray(weights @ values / total, np.float64)
+
+
+def _rises(times: FloatArray, lasted: FloatArray, values: FloatArray, *, span_s: float) -> bool:
+    """
+    Whether some channel may rise by `RISE` of its level, by a straight line through its readings.
+
+    It may if the rise and its standard error reach that far, unless there is more error than rise.
+    """
+    if len(times) < FEWEST:
+        return False
+    level = np.average(values, axis=0, weights=lasted)
+    matters = np.isfinite(level) & (level > FLOOR)
+    if not matters.any():
+        return False
+    values, level = values[:, matters] / level[matters], level[matters]
+    at = times - np.average(times, weights=lasted)
+    scale = float(np.sum(lasted * at**2))
+    slope = (lasted * at) @ values / scale
+    rest = values - 1.0 - at[:, None] * slope
+    error = np.sqrt((lasted[:, None] * rest**2).sum(axis=0) / scale / (len(times) - 2))
+    rise, error = slope * span_s, error * span_s
+    return bool((rise > np.maximum(RISE - error, error)).any())
+
+
+def _takes_turns(means: FloatArray) -> bool:
+    """Whether two halves of *means* (seconds, channels) are alike, whatever the order of their seconds."""
+    means = means[:, np.isfinite(means).all(axis=0)]
+    if not means.size or means[:, 0].min() <= ACTIVE:
+        return False
+    half = len(means) // 2
+    later, earlier = np.sort(means[:half], axis=0), np.sort(means[half:], axis=0)
+    floor = min(FLOOR, FLOOR_SHARE * float(means[:, 0].mean()))
+
+    def apart(one: FloatArray, other: FloatArray, tolerance: float) -> bool:
+        return bool((np.abs(one - other) > np.maximum(tolerance * np.maximum(one, other), floor)).any())
+
+    whole = apart(later.mean(axis=0), earlier.mean(axis=0), TOLERANCE_TURNS)
+    return not whole and not apart(later, earlier, TOLERANCE)

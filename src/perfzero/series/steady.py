@@ -203,14 +203,11 @@ def _followed_ns(found: Stretch, sampled: Samples, *, end_ns: int) -> int:
     if inside.sum() < RUN:
         return found.end_ns
     level = median(scaled[inside])
-    reached = found.end_ns
-    for when, row in zip(at.tolist(), scaled, strict=True):
-        if when + BIN_NS <= reached:
-            continue
-        if when > reached or not alike(row, level):
-            break
-        reached = min(end_ns, when + BIN_NS)
-    return reached
+    like = {int(when): alike(row, level) for when, row in zip(at, scaled, strict=True)}
+    reached = found.end_ns - found.end_ns % BIN_NS  # the stretch may end within a second
+    while like.get(reached, False):
+        reached += BIN_NS
+    return max(found.end_ns, min(end_ns, reached))
 
 
 def _last_work_ns(samples: Samples) -> int | None:
