@@ -8,24 +8,29 @@ from dataclasses import replace
 import pytest
 
 from perfzero.hardware import (
+    CALIBRATED,
     DATA_SHEETS,
     DRAM_ROOF,
     DTYPES,
+    FMA_ROOF,
     PCIE_PAYLOAD_ROOF,
     PCIE_ROOF,
     TENSOR_ROOF,
     DataSheet,
     Roof,
+    calibrated,
     chip_family,
     family_of,
     l2_read_limit_bytes_per_s,
     pcie_bytes_per_s,
-    pcie_payload_bytes_per_s,
     pcie_raw_bytes_per_s,
     peak_dram_bytes_per_s,
     peak_flops,
+    plausible,
     practical_dram_bytes_per_s,
-    practical_flops,
+    practical_fma_share,
+    practical_l2_bytes_per_s,
+    practical_tensor_share,
 )
 from perfzero.values import Gpu
 
@@ -129,10 +134,58 @@ def test_a_misspelt_type_is_refused() -> None:
         peak_flops(sheet("T4").gpu(), "bfloat16", 1e9)
 
 
-def test_the_practical_tensor_roof_lies_below_the_peak_and_fp32_has_none() -> None:
+def test_a_gpu_that_was_not_calibrated_has_the_roofs_of_the_table() -> None:
     h200 = sheet("H200 SXM").gpu()
-    assert practical_flops(h200, "bf16", 1e9) == pytest.approx(0.92 * peak_flops(h200, "bf16", 1e9))
-    assert practical_flops(h200, "fp32", 1e9) == peak_flops(h200, "fp32", 1e9)
+    assert practical_tensor_share(h200) == TENSOR_ROOF.share
+    assert practical_fma_share(h200) == FMA_ROOF.share
+    assert practical_dram_bytes_per_s(h200) == DRAM_ROOF.share * peak_dram_bytes_per_s(h200)
+    assert math.isnan(practical_l2_bytes_per_s(sheet("T4").gpu()))
+
+
+def test_what_was_measured_on_the_gpu_goes_before_the_table() -> None:
+    measured = {"dram": 4.4e12, "l2": 6e12, "pcie_rx": 0.80, "pcie_tx": 0.85, "fp32": 0.77}
+    h200 = replace(sheet("H200 SXM").gpu(), calibrated={**measured, "bf16": 0.88, "tf32": 0.90})
+    assert practical_dram_bytes_per_s(h200) == 4.4e12
+    assert practical_l2_bytes_per_s(h200) == 6e12
+    assert practical_tensor_share(h200) == 0.90
+    assert practical_fma_share(h200) == 0.77
+    protocol = PCIE_ROOF.share / PCIE_PAYLOAD_ROOF.share
+    assert pcie_bytes_per_s(5, 16, gpu=h200) == pytest.approx(0.85 * protocol * pcie_raw_bytes_per_s(5, 16))
+    # A link that has lost lanes since carries as much less.
+    assert pcie_bytes_per_s(5, 8, gpu=h200) == pcie_bytes_per_s(5, 16, gpu=h200) / 2
+
+
+def test_a_product_that_seems_faster_than_its_pipe_fills_it() -> None:
+    """NVML rounds clocks, so that a share of 1.02 may come out; no pipe is busy for longer than the time."""
+    assert practical_tensor_share(replace(sheet("H200 SXM").gpu(), calibrated={"bf16": 1.02})) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("dram", 1e12), ("dram", 6e12), ("dram", math.nan), ("dram", math.inf), ("l2", 1e12), ("l2", 30e12),
+        ("bf16", 0.29), ("bf16", 1.2), ("bf16", -1.0), ("pcie_rx", 5.5e10), ("unix_s", 0.0), ("speed", 1.0),
+    ],
+)  # fmt: skip
+def test_a_measured_roof_that_cannot_be_right_counts_as_none(name: str, value: float) -> None:
+    h200 = replace(sheet("H200 SXM").gpu(), calibrated={name: value})
+    assert not plausible(h200, name, value)
+    assert math.isnan(calibrated(h200, name))
+    assert practical_dram_bytes_per_s(h200) == DRAM_ROOF.share * peak_dram_bytes_per_s(h200)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("dram", 4.3e12), ("l2", 5.6e12), ("bf16", 0.91), ("unix_s", 1.8e9)]
+)
+def test_a_measured_roof_that_can_be_right_counts(name: str, value: float) -> None:
+    assert name in CALIBRATED
+    assert calibrated(replace(sheet("H200 SXM").gpu(), calibrated={name: value}), name) == value
+
+
+def test_a_gpu_of_unknown_peaks_may_be_measured_all_the_same() -> None:
+    unknown = Gpu(index=0, uuid="", name="?", calibrated={"dram": 3e11, "l2": 1.0})
+    assert practical_dram_bytes_per_s(unknown) == 3e11
+    assert math.isnan(calibrated(unknown, "l2"))
 
 
 def test_the_practical_memory_roof_is_what_the_h200_was_measured_at() -> None:
@@ -176,13 +229,12 @@ def test_a_link_of_sixteen_lanes_carries_what_the_standard_says(generation: int,
 
 def test_a_full_link_reads_what_the_pinned_copy_read() -> None:
     assert pcie_bytes_per_s(5, 16) == pytest.approx(5.7863e10, rel=2e-3)
-    assert pcie_payload_bytes_per_s(5, 16) == pytest.approx(5.5252e10, rel=2e-3)
+    assert pcie_raw_bytes_per_s(5, 16) * PCIE_PAYLOAD_ROOF.share == pytest.approx(5.5252e10, rel=2e-3)
 
 
 @pytest.mark.parametrize(("generation", "width"), [(0, 16), (7, 16), (5, 0), (5, -1)])
 def test_an_unknown_link_has_no_speed(generation: int, width: int) -> None:
     assert math.isnan(pcie_bytes_per_s(generation, width))
-    assert math.isnan(pcie_payload_bytes_per_s(generation, width))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ test) and stays right for the power-capped, floor-swept or renamed GPU at hand, 
 of models does not. A peak that cannot be known is NaN.
 
 No program reaches a peak. The *practical roofs* (`Roof`) say which share of it is the most
-that has been seen, and where.
+that has been seen, and where. What `perfzero calibrate` measured on the GPU at hand (`calibrated`)
+goes before them.
 
 Sources: FLOP per clock from the arithmetic-throughput table of the CUDA C++ programming
 guide and NVIDIA's architecture white papers (dense, FP32 accumulation); PCIe rates from the
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -55,6 +56,62 @@ PCIE_ROOF = Roof(
     "the protocol.",
 )
 PCIE_PAYLOAD_ROOF = Roof(0.877, "The same copy carried 55.3 GB/s of the program's own bytes.")
+FMA_ROOF = Roof(
+    0.92, "Not measured: FP32 and FP64 pipes are taken to be as busy in a large product as the tensor's."
+)
+L2_ROOF_GH100 = Roof(
+    math.nan, "Not measured yet. A share of `l2_read_limit_bytes_per_s` at the highest clock."
+)
+
+
+# --- what was measured on this GPU ----------------------------------------------------------
+
+CALIBRATED: Mapping[str, str] = {
+    "unix_s": "when it was measured, Unix seconds",
+    "dram": "device memory, reads and writes together, bytes/s",
+    "l2": "what the L2 delivers to the SMs, bytes/s",
+    "pcie_rx": "pinned copies to the GPU, the program's bytes as a share of what the link carries raw",
+    "pcie_tx": "the same from the GPU",
+    "bf16": "a large product, as a share of the peak at the clock it ran at",
+    "fp16": "the same in fp16",
+    "tf32": "the same in tf32",
+    "fp32": "the same in fp32 without the tensor cores",
+}
+"""What `Gpu.calibrated` may hold, by name, with meaning and unit."""
+
+PLAUSIBLE = (0.3, 1.1)
+"""
+Bounds of a measured roof as a share of what is computed. Below, something else was at work meanwhile;
+above, the clock, the bus or the number itself is wrong. A tenth is left for clocks that NVML rounds.
+"""
+
+PLAUSIBLE_L2 = (0.1, 1.1)
+"""The same for the L2, which is held against a bound that no chip comes near: 5 of 20 TB/s on an RTX 4090."""
+
+PLAUSIBLE_BYTES_PER_S = (1e9, 1e15)
+"""The same for bytes/s of a GPU that says too little about itself for a peak to be computed."""
+
+
+def calibrated(gpu: Gpu, name: str) -> float:
+    """The roof *name* of `CALIBRATED` as measured on *gpu*; NaN where it was not, or cannot be right."""
+    value = gpu.calibrated.get(name, math.nan)
+    return value if plausible(gpu, name, value) else math.nan
+
+
+def plausible(gpu: Gpu, name: str, value: float) -> bool:
+    """Whether *value* can be the measured roof *name* of *gpu*; it may come from anywhere."""
+    if name not in CALIBRATED or not math.isfinite(value):
+        return False
+    if name == "unix_s":
+        return value > 0
+    (low, high), whole = PLAUSIBLE, 1.0
+    if name == "dram":
+        whole = peak_dram_bytes_per_s(gpu)
+    elif name == "l2":
+        (low, high), whole = PLAUSIBLE_L2, l2_read_limit_bytes_per_s(gpu, gpu.sm_clock_max_hz or math.nan)
+    if math.isnan(whole):
+        (low, high), whole = PLAUSIBLE_BYTES_PER_S, 1.0
+    return low * whole <= value <= high * whole
 
 
 # --- chips ---------------------------------------------------------------------------------
@@ -151,10 +208,20 @@ def peak_flops(gpu: Gpu, dtype: str, clock_hz: float) -> float:
     return gpu.sm_count * rate * clock_hz
 
 
-def practical_flops(gpu: Gpu, dtype: str, clock_hz: float) -> float:
-    """What of `peak_flops` a large matrix product reaches, in FLOP/s (`TENSOR_ROOF`; else the peak)."""
-    share = TENSOR_ROOF.share if dtype in TENSOR_DTYPES else 1.0
-    return peak_flops(gpu, dtype, clock_hz) * share
+def practical_tensor_share(gpu: Gpu) -> float:
+    """Which share of their peak the tensor cores of *gpu* reach in a large product (`TENSOR_ROOF`)."""
+    return _best(gpu, sorted(TENSOR_DTYPES), otherwise=TENSOR_ROOF)
+
+
+def practical_fma_share(gpu: Gpu) -> float:
+    """The same for the FP32 and FP64 pipes (`FMA_ROOF`)."""
+    return _best(gpu, ("fp32",), otherwise=FMA_ROOF)
+
+
+def _best(gpu: Gpu, names: Iterable[str], *, otherwise: Roof) -> float:
+    """The highest share measured under one of *names*, 1 at most; that of the table where there is none."""
+    measured = [share for name in names if not math.isnan(share := calibrated(gpu, name))]
+    return min(1.0, max(measured)) if measured else otherwise.share
 
 
 def _is_geforce(gpu: Gpu) -> bool:
@@ -182,8 +249,9 @@ def peak_dram_bytes_per_s(gpu: Gpu) -> float:
 
 
 def practical_dram_bytes_per_s(gpu: Gpu) -> float:
-    """What of `peak_dram_bytes_per_s` a good program reaches, in bytes/s (`DRAM_ROOF`)."""
-    return peak_dram_bytes_per_s(gpu) * DRAM_ROOF.share
+    """What of `peak_dram_bytes_per_s` a good program reaches, in bytes/s: measured, else by `DRAM_ROOF`."""
+    measured = calibrated(gpu, "dram")
+    return peak_dram_bytes_per_s(gpu) * DRAM_ROOF.share if math.isnan(measured) else measured
 
 
 # --- L2 ------------------------------------------------------------------------------------
@@ -210,6 +278,14 @@ def l2_read_limit_bytes_per_s(gpu: Gpu, clock_hz: float) -> float:
     return min(by_sms, by_slices) * clock_hz
 
 
+def practical_l2_bytes_per_s(gpu: Gpu) -> float:
+    """What the L2 delivers to the SMs in practice, in bytes/s: measured, else by `L2_ROOF_GH100`; or NaN."""
+    measured = calibrated(gpu, "l2")
+    if not math.isnan(measured) or family_of(gpu) != "GH100":
+        return measured
+    return l2_read_limit_bytes_per_s(gpu, gpu.sm_clock_max_hz or math.nan) * L2_ROOF_GH100.share
+
+
 # --- PCIe ----------------------------------------------------------------------------------
 
 # Bytes per second, lane and direction after line coding: 8b/10b for 1 and 2, 128b/130b for
@@ -230,18 +306,19 @@ def pcie_raw_bytes_per_s(generation: int, width: int) -> float:
     return math.nan if lane is None or width <= 0 else lane * width
 
 
-def pcie_bytes_per_s(generation: int, width: int) -> float:
+def pcie_bytes_per_s(generation: int, width: int, *, gpu: Gpu | None = None) -> float:
     """
     What the PCIe counters read per direction when the link is full, in bytes/s (`PCIE_ROOF`).
 
-    The roof for `pcie_rx_bytes` and `pcie_tx_bytes`, which count the protocol too.
+    The roof for `pcie_rx_bytes` and `pcie_tx_bytes`, which count the protocol too. Where it was
+    measured on *gpu*, the better direction, with the protocol that `PCIE_PAYLOAD_ROOF` left out.
     """
-    return pcie_raw_bytes_per_s(generation, width) * PCIE_ROOF.share
-
-
-def pcie_payload_bytes_per_s(generation: int, width: int) -> float:
-    """What a program's own bytes reach per direction on the link, in bytes/s (`PCIE_PAYLOAD_ROOF`)."""
-    return pcie_raw_bytes_per_s(generation, width) * PCIE_PAYLOAD_ROOF.share
+    share = PCIE_ROOF.share
+    measured = [] if gpu is None else [calibrated(gpu, name) for name in ("pcie_rx", "pcie_tx")]
+    payload = max((m for m in measured if not math.isnan(m)), default=math.nan)
+    if not math.isnan(payload):
+        share = payload * PCIE_ROOF.share / PCIE_PAYLOAD_ROOF.share
+    return pcie_raw_bytes_per_s(generation, width) * share
 
 
 # --- data sheets ---------------------------------------------------------------------------

@@ -101,7 +101,9 @@ class Gpu:
     """
     One GPU as the driver describes it. Unknown figures are None, never 0.
 
-    Clocks in hertz, power in watts, sizes in bytes, PCIe rate as generation and width.
+    Clocks in hertz, power in watts, sizes in bytes, PCIe rate as generation and width. `calibrated`
+    holds the practical roofs that `perfzero calibrate` measured on it, by the names and in the units of
+    `perfzero.hardware.CALIBRATED`; empty where it never was.
     """
 
     index: int
@@ -120,6 +122,7 @@ class Gpu:
     pcie_width_max: int | None = None
     driver: str | None = None
     mig: bool = False
+    calibrated: Mapping[str, float] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,6 @@ import numpy as np
 from perfzero import hardware
 from perfzero.values import Gpu, Samples
 
-FMA_ROOF = 0.92
-"""Share of its peak rate an FP32 or FP64 pipe reaches in a large product: as the tensor pipes do."""
-
 
 @dataclass(frozen=True, slots=True)
 class Roofs:
@@ -20,14 +17,16 @@ class Roofs:
     Practical roofs. Rates in bytes/s per direction for links, both directions together for DRAM.
 
     `tensor`, `fma`: shares of the pipe's peak. NaN where the GPU does not say enough about itself.
+    Each is the one that `perfzero calibrate` measured on this GPU, or else that of the table in `hardware`.
     """
 
     dram_peak: float
     dram: float
     pcie: float
     nvlink: float
-    tensor: float = hardware.TENSOR_ROOF.share
-    fma: float = FMA_ROOF
+    l2: float
+    tensor: float
+    fma: float
 
 
 def roofs_of(gpu: Gpu, board: Samples) -> Roofs:
@@ -35,12 +34,15 @@ def roofs_of(gpu: Gpu, board: Samples) -> Roofs:
     generation, width = link_in_use(gpu, board)
     pcie = math.nan
     if generation is not None and width is not None:
-        pcie = hardware.pcie_bytes_per_s(generation, width)
+        pcie = hardware.pcie_bytes_per_s(generation, width, gpu=gpu)
     return Roofs(
         dram_peak=hardware.peak_dram_bytes_per_s(gpu),
         dram=hardware.practical_dram_bytes_per_s(gpu),
         pcie=pcie,
         nvlink=_nvlink(gpu),
+        l2=hardware.practical_l2_bytes_per_s(gpu),
+        tensor=hardware.practical_tensor_share(gpu),
+        fma=hardware.practical_fma_share(gpu),
     )
 
 

@@ -25,6 +25,7 @@ import psutil
 from perfzero.errors import NoGpu, PerfzeroError, SourceError, UsageError
 from perfzero.record.attach import Bystander, Watched, existing
 from perfzero.record.cost import slowdown
+from perfzero.record.kept_roofs import with_kept_roofs
 from perfzero.record.launch import Child, Invoker, invoking_user
 from perfzero.record.policy import Settings
 from perfzero.record.watch import GpuWatch, SourceChoice, calm
@@ -137,6 +138,7 @@ class Recorder:
         # Initialising NVML costs tenths of a second of CPU; while this one lasts, further ones are free.
         self._resources.enter_context(nvml.session())
         gpus = nvml.select(target.gpus) if target.gpus else nvml.discover()
+        gpus = with_kept_roofs(gpus, say=self._say)
         if not gpus:
             raise NoGpu("The driver lists no GPU.\nWhat can be read on this machine: perfzero doctor")
         refuse_twins(gpus)

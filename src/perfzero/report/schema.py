@@ -115,6 +115,11 @@ def _gpu() -> Schema:
             "pcie_width_max": _number_or_null("most PCIe lanes of the link"),
             "driver": _or_null(_text("driver version")),
             "mig": _boolean("MIG mode is on"),
+            "calibrated": {
+                "type": "object",
+                "description": "practical roofs that perfzero calibrate measured; empty: by the table",
+                "additionalProperties": _number_or_null("roof by name, see docs/calibrate.md"),
+            },
         }
     )
 

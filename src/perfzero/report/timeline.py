@@ -224,7 +224,7 @@ def _known(value: float) -> float | None:
 def _pcie_roof(gpu: Gpu) -> float:
     if gpu.pcie_generation_max is None or gpu.pcie_width_max is None:
         return math.nan
-    return hardware.pcie_bytes_per_s(gpu.pcie_generation_max, gpu.pcie_width_max)
+    return hardware.pcie_bytes_per_s(gpu.pcie_generation_max, gpu.pcie_width_max, gpu=gpu)
 
 
 def _series(table: Samples, line: _Line, origin_ns: int, *, bin_ns: int) -> Series:

@@ -1,0 +1,147 @@
+"""
+What `perfzero calibrate` measured, kept from one run of perfzero to the next.
+
+    $XDG_CONFIG_HOME/perfzero/roofs.json    or ~/.config/perfzero/roofs.json
+
+One `Calibration` per GPU and driver: a new driver may clock, copy and multiply otherwise, so what
+was measured under another one does not count. The file is read as if anyone had written it: its size
+is bounded, its types are checked, links are not followed, and a roof that cannot be right is left
+out with a sentence that says so. It is replaced as a whole, so that whoever reads it meanwhile sees
+the old one or the new one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from perfzero.errors import InputError
+from perfzero.hardware import plausible
+from perfzero.record.launch import invoking_user
+from perfzero.store.decode import decode, parse_json
+from perfzero.values import Gpu
+
+FORMAT = 1
+"""Of the file. What is newer is not read, and not overwritten."""
+
+MAX_BYTES = 1 << 20
+"""A calibration takes 700 bytes; a thousand of them fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """
+    The practical roofs of one GPU under one driver.
+
+    `roofs`: by the names of `perfzero.hardware.CALIBRATED`, in their units. `rates`: what they come
+    from, in bytes/s and FLOP/s. `sm_clock_hz`: the SM clock while each product ran. `framework`: what ran it.
+    """
+
+    uuid: str
+    driver: str
+    name: str
+    measured_ns: int
+    perfzero: str
+    framework: str
+    roofs: Mapping[str, float]
+    rates: Mapping[str, float] = field(default_factory=dict)
+    sm_clock_hz: Mapping[str, float] = field(default_factory=dict)
+
+    def of(self, gpu: Gpu) -> bool:
+        """Whether it was measured on *gpu* under the driver it has now."""
+        return (self.uuid, self.driver) == (gpu.uuid, gpu.driver or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What stands in the file."""
+
+    format: int
+    calibrations: tuple[Calibration, ...] = ()
+
+
+def own_path() -> Path:
+    """Where this user's calibrations are kept."""
+    # The specification of XDG_CONFIG_HOME has relative paths ignored.
+    config = os.environ.get("XDG_CONFIG_HOME", "")
+    folder = Path(config) if os.path.isabs(config) else Path.home() / ".config"
+    return folder / "perfzero" / "roofs.json"
+
+
+def readable_paths() -> list[Path]:
+    """Where calibrations may be: the user's own, and with sudo those of the user who called it."""
+    user = invoking_user()
+    theirs = [] if user is None else [Path(user.home) / ".config" / "perfzero" / "roofs.json"]
+    return list(dict.fromkeys([own_path(), *theirs]))
+
+
+def read(path: Path) -> tuple[Calibration, ...]:
+    """What is kept at *path*, nothing where no file is. Raises `InputError` for what cannot be trusted."""
+    try:
+        content = _bounded(path)
+        if content is None:
+            return ()
+        kept = decode(Kept, parse_json(content), where="roofs")
+        if kept.format != FORMAT:
+            raise ValueError(
+                f"its format {kept.format} is not {FORMAT}: another version of perfzero wrote it"
+            )
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(
+            f"The calibrated roofs in {path} cannot be read: {why}.\n"
+            "Remove them and measure again: perfzero calibrate --forget; perfzero calibrate"
+        ) from error
+    return kept.calibrations
+
+
+def document(calibrations: Sequence[Calibration]) -> bytes:
+    """What the file holds for *calibrations*."""
+    content = {"format": FORMAT, "calibrations": [asdict(c) for c in calibrations]}
+    return (json.dumps(content, indent=1, allow_nan=False) + "\n").encode()
+
+
+def with_kept_roofs(gpus: Sequence[Gpu], *, say: Callable[[str], None] = lambda _: None) -> list[Gpu]:
+    """
+    *gpus*, each with the roofs that were measured on it. Never raises for what is kept.
+
+    What cannot be trusted is left out, and *say* is told so.
+    """
+    kept: list[Calibration] = []
+    for path in readable_paths():
+        try:
+            kept += read(path)
+        except InputError as error:
+            say(str(error).splitlines()[0])
+    return [_calibrated(gpu, kept, say=say) for gpu in gpus]
+
+
+def _calibrated(gpu: Gpu, kept: Sequence[Calibration], *, say: Callable[[str], None]) -> Gpu:
+    found = next((c for c in kept if c.of(gpu)), None)
+    if found is None:
+        return gpu
+    measured = {**found.roofs, "unix_s": found.measured_ns / 1e9}
+    roofs = {name: value for name, value in measured.items() if plausible(gpu, name, value)}
+    refused = sorted(measured.keys() - roofs.keys())
+    if refused:
+        say(f"calibrated roofs of GPU {gpu.index} that cannot be right are left out: {', '.join(refused)}")
+    return replace(gpu, calibrated=roofs)
+
+
+def _bounded(path: Path) -> bytes | None:
+    """The content of a small, plain file; None where there is none. Raises OSError or ValueError."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise ValueError("it is no plain file")
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise ValueError(f"it is larger than {MAX_BYTES:,} bytes")
+    return content
