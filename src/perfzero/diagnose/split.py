@@ -157,13 +157,18 @@ def rates_of(samples: Samples, roofs: Roofs) -> Rates:
         )
 
 
+def copy_part(copying: FloatArray) -> FloatArray:
+    """Which part of the idle time of samples that were so far *copying* is the copy's; shape (n,)."""
+    ramp = (np.nan_to_num(copying) - COPY_NOISE.value) / (COPY_FULL.value - COPY_NOISE.value)
+    return np.asarray(np.clip(ramp, 0.0, 1.0), np.float64)
+
+
 def classify(rates: Rates) -> FloatArray:
     """Share of each sample's time by class: float64 of shape (n, 8), rows adding up to 1."""
     rows = len(rates.seconds)
     out = np.zeros((rows, len(TIME_CLASSES)))
     idle = 1.0 - rates.gr
-    ramp = (np.nan_to_num(rates.copying) - COPY_NOISE.value) / (COPY_FULL.value - COPY_NOISE.value)
-    copy = idle * np.clip(ramp, 0.0, 1.0)
+    copy = idle * copy_part(rates.copying)
     out[:, AT["copy"]] = copy
     out[:, AT["idle"]] = idle - copy
 

@@ -235,6 +235,36 @@ RUNQUEUE = Threshold(
 )
 CPU_FULL = Threshold("cpu_full", 0.90, "ratio", "No core is left for another loader process.", CHOICE)
 
+# The front end's queue: docs/frontend.md.
+FULLY_BUSY = Threshold(
+    "fully_busy", 0.98, "ratio", "A sample in which a kernel ran nearly all of the time.", CHOICE
+)
+QUEUE_SEEN = Threshold(
+    "queue_seen",
+    0.5e-6,
+    "seconds",
+    "Each launch keeps the queue from being empty for 1.6 to 3.4 µs; below a third of that the work went "
+    "through another queue, as in one ResNet-50, where it was 0.0001 µs.",
+    H200,
+)
+QUEUE_EMPTY = Threshold(
+    "queue_empty",
+    0.98,
+    "ratio",
+    "Without a kernel and with nothing submitted the queue read 0.99 to 1; with a host function 0.81.",
+    H200,
+)
+QUEUE_WAITS = Threshold(
+    "queue_waits",
+    0.05,
+    "ratio",
+    "A queue that waits for a host function polls its semaphore 19 % of the time; with nothing submitted 0.",
+    H200,
+)
+RESOLVED = Threshold(
+    "resolved", 0.50, "ratio", "Windows that say what most of the idle time was need no burst.", CHOICE
+)
+
 # Copies and links.
 PAGEABLE_RATE = Threshold(
     "pageable_rate",
