@@ -136,6 +136,12 @@ def test_one_event_has_no_period():
     assert math.isnan(event.spread)
 
 
+def test_a_single_step_that_waits_for_two_is_an_odd_step_and_no_kind():
+    samples, onsets = program(every=100, event_s=2 * STEP_S, seconds=9)
+
+    assert rare_events(samples, onsets) == ()
+
+
 def test_events_without_a_rhythm_have_no_period():
     rng = np.random.default_rng(4)
     samples, onsets = program(seconds=60)
@@ -200,9 +206,16 @@ def test_batches_of_all_lengths_have_no_rare_one(lengths):
     assert rare_events(*program(lengths=lengths)) == ()
 
 
-@pytest.mark.parametrize("jitter", [0.4, 1.0])
+def test_two_kinds_of_steps_in_turn_have_no_rare_one():
+    """Every other step waits for data."""
+    for seed in range(40):
+        assert rare_events(*program(seed, every=2, event_s=0.05, event_jitter=0.4, seconds=10)) == ()
+
+
+@pytest.mark.parametrize("jitter", [0.4, 0.7, 1.0])
 def test_waits_of_all_lengths_in_each_step_are_not_rare(jitter):
     assert rare_events(*program(every=1, event_s=0.05, event_jitter=jitter)) == ()
+    assert rare_events(*program(1, every=1, event_s=0.05, event_jitter=jitter)) == ()
 
 
 def test_the_distance_from_an_event_that_began_before_its_window_is_not_counted():
@@ -288,7 +301,8 @@ def false_answers(*, trials, **arguments) -> float:
 def test_stalls_and_evaluations_are_found_in_spite_of_jitter_and_noise():
     assert success(trials=10, every=40, event_s=0.5) >= 0.9
     assert success(trials=10, every=40, event_s=1.0, event=FORWARD, nature="other work") >= 0.9
-    assert success(trials=10, every=40, event_s=0.5, windows=DENSE_THEN_RARE) >= 0.8
+    assert success(trials=10, every=40, event_s=0.5, windows=DENSE_THEN_RARE) >= 0.9
+    assert success(trials=10, every=80, event_s=0.5, event=FORWARD, nature="other work", batches=30) >= 0.9
 
 
 def test_nothing_is_found_where_nothing_happens():
