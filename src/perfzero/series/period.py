@@ -120,7 +120,7 @@ def repeat_lag(values: FloatArray) -> float | None:
     rest = values - np.polyval(slope, np.arange(count))
     if float(np.std(rest)) <= FLAT * level:
         return None
-    correlation = _autocorrelation(rest)
+    correlation = autocorrelation(rest)
     longest = count // REPEATS
     inner = correlation[1:-1]
     peaks = np.flatnonzero((inner >= correlation[:-2]) & (inner > correlation[2:])) + 1
@@ -142,7 +142,7 @@ def repeat_lag(values: FloatArray) -> float | None:
     return _refine(correlation, lag)
 
 
-def _autocorrelation(values: FloatArray) -> FloatArray:
+def autocorrelation(values: FloatArray) -> FloatArray:
     """Autocorrelation at lags 0..n/2, each by the number of pairs it is made from; 1 at lag 0."""
     count = len(values)
     spectrum = np.fft.rfft(values, 2 * count)

@@ -1,0 +1,621 @@
+"""
+How long one step of the program takes, from counters alone; or why that cannot be said.
+
+Autocorrelation loses a step behind 15 % of jitter and behind the micro-steps of gradient
+accumulation (science.md §2.4, simulated). So steps are found by their anchors
+(`perfzero.series.anchors`), and time is measured from onset to onset:
+
+1. A train of onsets is a *rhythm* when its intervals scatter little, there are enough of them,
+   and they explain nearly all of the time that was looked at. Two channels have to agree.
+2. The shortest rhythm is the beat. Counted in beats there is no jitter any more: if the *work*
+   between onsets (memory traffic, tensor cycles, launches, not time) repeats every k beats, as
+   an optimizer after k micro-steps makes it, the step is k beats and the beat is the micro-step.
+   A stall adds time and no work, so a wait every 20 steps does not become the step.
+3. If the work per beat is uneven and does not repeat, the beat may be a part of a step: no answer.
+4. Where time is no guide, because a starved program steps when data comes, equal work is one.
+5. A step needs `SHORTEST` samples; a shorter one is looked for in the next, finer table, and has
+   to leave the coarser one flat. A beat that sampling makes out of a faster one is refused.
+
+The mean step time is the sum of the regular intervals over their number; an interval across a
+stall or a missed onset is left out. A wrong step time is worse than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from perfzero.series.anchors import Stretch, Train, stretches, trains
+from perfzero.series.period import autocorrelation, repeat_lag
+from perfzero.values import FloatArray, IntArray, Samples
+
+SHORTEST = 5
+"""Samples per step: with fewer the shape of a step cannot be told from noise."""
+
+FEWEST = 8
+"""Intervals: with fewer, chance makes regular ones (of exponential intervals 8 in 1e4 do, simulated)."""
+
+REGULAR = 0.22
+"""Relative spread of single steps: 15 % of jitter estimated from 8 intervals; uniform lengths have 0.3."""
+
+EXPLAINED = 0.70
+"""Share of the time that regular intervals fill: a stall of 5 steps after every 20 leaves 0.76."""
+
+ALIKE = 0.03
+"""Trains tell of the same rhythm when their periods agree to 3 %."""
+
+OTHER = 1.4
+"""Rhythms nearer than this factor are one, and the less complete of them has false or missing onsets."""
+
+IN_WINDOW = 3.0
+"""Steps that fit into a stretch: shorter stretches prefer short steps (renewal theory: by jitter²/2 here)."""
+
+MOST_MICRO = 64
+"""Micro-steps per step looked for."""
+
+GROUPS = 5
+"""So many steps of k beats show that work repeats every k beats."""
+
+REPEATS = 0.5
+"""Least correlation of the work per beat with that k beats on."""
+
+STANDS_OUT = 0.25
+"""So much more than with k - 1 and k + 1 beats on."""
+
+UNEVEN = 0.15
+"""Work per beat that differs by this share of its median is other work; edges put it off by less."""
+
+HASTY = 0.25
+"""Autocorrelation at a few samples that shows beats of that length; noise reaches 0.1 in 1000 samples."""
+
+ODD = 0.02
+"""Share of beats with other work that is forgiven: an evaluation or a checkpoint now and then."""
+
+AT_REST = 0.25
+"""A sample this much less active than the most active one belongs to a wait."""
+
+SELDOM = 0.005
+"""A GPU that rests for less of the time than this has no stalls that could be taken for steps."""
+
+SHORTEST_MICRO_S = 0.001
+"""No forward and backward pass is shorter; what repeats faster is a kernel, or a wave of its blocks."""
+
+SAME_NUMBER = 0.6
+"""Share of the steps that have the usual number of micro-steps, for there to be such a number."""
+
+MICRO_ALIKE = 0.25
+"""Spread of the tensor work of micro-steps: they are one program on data of one size."""
+
+WANDER = 0.1
+"""How far a repetition may come early or late, as a share of the step, when its course is followed."""
+
+OTHER_WORK = 0.1
+"""Share of such steps that may have done other work: an onset that two steps in a row hid from sight."""
+
+SAME_WORK = 0.06
+"""Spread of the work of equal steps whose times differ."""
+
+RIPPLE = 0.15
+"""A coarse table stays this level over several steps that are shorter than its samples."""
+
+AVERAGED = 4
+"""Steps over which the coarse table is averaged for that."""
+
+SOME = 3
+"""The same where a pattern has to be told from beats of a few samples: fewer, for it may be short."""
+
+EDGES = 0.02
+"""Share of the coarse samples that need not: where the program begins and ends."""
+
+BARELY = 0.02
+"""A level that never exceeds this does not count when levels are compared."""
+
+BARELY_BYTES = 5e10
+"""The same for bytes per second: 1 % of what an H200 can move."""
+
+REPLICATES = 400
+"""Enough for a 95 % interval whose own ends are steady to about a tenth of its width."""
+
+SEED = 20261129
+"""Fixed: the same recording always gets the same interval."""
+
+WORK = ("dram_write_bytes", "dram_read_bytes", "tensor_active", "sm_active", "launches", "nvlink_rx_bytes")
+"""Channels that add up to work. Time active is none: a kernel may wait."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """
+    The steps of a program.
+
+    `low_s`, `high_s`: 95 % interval of the mean step time. `jitter`: standard deviation of single
+    steps as a share of their mean. `starts_ns`: where steps begin in the stretches that were
+    sampled, strictly increasing; two neighbours need not be one step apart.
+    """
+
+    step_s: float
+    low_s: float
+    high_s: float
+    jitter: float
+    micro_s: float | None
+    micro_per_step: int | None
+    starts_ns: IntArray
+    how: Literal["anchor", "autocorrelation"]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoSteps:
+    """No step time beyond doubt, and the reason in a sentence for people."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rhythm:
+    """A train whose intervals are regular: those intervals in seconds, and how regular."""
+
+    train: Train
+    steps_s: FloatArray
+    mean_s: float
+    jitter: float
+    explained: float
+    adds_work: bool = False
+
+
+def find_steps(*tables: Samples) -> Steps | NoSteps:
+    """
+    The steps that *tables* show, tried in order: coarse windows first, then finer bursts.
+
+    A table that cannot tell is passed over; the reason given is that of the first table.
+    """
+    seen = [stretches(table) for table in tables]
+    answers = [_of_table(parts) for parts in seen]
+    chosen = next((i for i, a in enumerate(answers) if not isinstance(a, NoSteps)), None)
+    if chosen is None:
+        reasons = [a.reason for a in answers if isinstance(a, NoSteps)]
+        return NoSteps(reasons[0] if reasons else "Nothing was sampled closely enough to see single steps.")
+    answer = answers[chosen]
+    assert not isinstance(answer, NoSteps)
+    steps, adds_work = answer
+    if not all(_level_at(steps.step_s, parts) for parts in seen[:chosen]):
+        return NoSteps(
+            "The bursts repeat themselves, but the longer windows show slower changes beside that, "
+            "so the repetition may be only a part of a step."
+        )
+    for parts, other in zip(seen[chosen + 1 :], answers[chosen + 1 :], strict=True):
+        if isinstance(other, NoSteps):
+            continue
+        faster = other[0]
+        if _contradicts(steps, faster, seen[chosen], parts, adds_work=adds_work):
+            if _level_at(faster.step_s, seen[chosen]):
+                return faster
+            return NoSteps("The windows and the bursts tell of different steps; one of them is not the step.")
+    return steps
+
+
+def _of_table(parts: tuple[Stretch, ...]) -> tuple[Steps, bool] | NoSteps:
+    """The steps that one table shows, and whether work marks them rather than a rest."""
+    if sum(part.rows for part in parts) < FEWEST * SHORTEST:
+        return NoSteps("Too few samples follow each other without a hole to see steps repeat.")
+    every = list(trains(parts))
+    if not every:
+        return NoSteps("No counter changes enough to show where a step begins.")
+    rhythms = [r for r in (_rhythm(train, parts, shortest=2.0) for train in every) if r is not None]
+    shortest_s = SHORTEST * max(part.spacing_ns for part in parts) / 1e9
+    beats = _agreed(rhythms)
+    hasty_s = [beat.mean_s for beat in beats if beat.mean_s < shortest_s] + _hasty(parts)
+    # Sampling makes slow patterns out of beats of a few samples; they vanish in the mean over some.
+    real = not any(_level_at(beat_s, parts, over=SOME) for beat_s in hasty_s)
+    beats = [b for b in beats if b.mean_s >= shortest_s and (not hasty_s or (b.adds_work and real))]
+    hasty = bool(hasty_s)
+    if hasty and not beats:
+        return NoSteps("Steps, or parts of them, are shorter than a few samples.")
+    if beats:
+        return _climb(beats, parts)
+    if not hasty:
+        found = _by_work(every, parts) or _by_correlation(parts)
+        if found is not None:
+            return found
+    return NoSteps("Nothing in the counters comes back at regular intervals.")
+
+
+def _hasty(parts: tuple[Stretch, ...]) -> list[float]:
+    """Repetitions after fewer samples than a step needs, in seconds."""
+    found: list[float] = []
+    longest = max(parts, key=lambda part: part.rows)
+    for column in longest.columns.values():
+        known = np.isfinite(column)
+        if known.sum() * 2 < longest.rows or not float(np.nanstd(column)) > 0:
+            continue
+        filled = np.interp(np.arange(longest.rows), np.flatnonzero(known), column[known])
+        alike = autocorrelation(filled - np.mean(filled))[: SHORTEST + 2]
+        inner = alike[1:-1]
+        peaks = np.flatnonzero((inner > alike[:-2]) & (inner >= alike[2:]) & (inner >= HASTY)) + 1
+        found += [float(peak) * longest.spacing_ns / 1e9 for peak in peaks if 1 < peak < SHORTEST]
+    return found
+
+
+def _rhythm(train: Train, parts: Sequence[Stretch], *, shortest: float = SHORTEST) -> _Rhythm | None:
+    """*train* as a rhythm, if it is one and its steps last *shortest* samples."""
+    lengths = np.array([part.length_s for part in parts])
+    spacing = np.array([part.spacing_ns / 1e9 for part in parts])
+    gaps = [np.diff(on) * s for on, s in zip(train.onsets, spacing, strict=True)]
+    joined = np.concatenate(gaps)
+    if len(joined) < FEWEST:
+        return None
+    middle = float(np.median(joined))
+    pitch = float(np.median(spacing))
+    if middle < shortest * pitch:
+        return None
+    long = lengths >= IN_WINDOW * middle
+    if not long.any():
+        return None
+    joined = np.concatenate([g for g, fits in zip(gaps, long, strict=True) if fits])
+    if len(joined) < FEWEST:
+        return None
+    middle = float(np.median(joined))
+    spread = 1.4826 * float(np.median(np.abs(joined - middle)))
+    if spread > REGULAR * middle:
+        return None
+    fence = min(max(4.0 * spread, 0.1 * middle, 1.5 * pitch), 0.65 * middle)
+    good = joined[np.abs(joined - middle) <= fence]
+    mean = float(np.mean(good))
+    jitter = float(np.std(good)) / mean
+    looked = float(np.sum(lengths[long] - mean))
+    explained = float(np.sum(good)) / looked
+    if len(good) < FEWEST or jitter > REGULAR or explained < EXPLAINED:
+        return None
+    return _Rhythm(train, good, mean, jitter, explained, train.adds_work)
+
+
+def _agreed(rhythms: Sequence[_Rhythm]) -> list[_Rhythm]:
+    """
+    The rhythms on which two channels agree, shortest first.
+
+    Of the trains that agree the one in the middle is taken: an onset that one of them missed, the
+    others have.
+    """
+    found: list[_Rhythm] = []
+    for rhythm in sorted(rhythms, key=lambda r: r.jitter - r.explained):
+        same = [r for r in rhythms if abs(r.mean_s - rhythm.mean_s) <= ALIKE * rhythm.mean_s]
+        new = all(max(f.mean_s, rhythm.mean_s) > OTHER * min(f.mean_s, rhythm.mean_s) for f in found)
+        if new and len({r.train.channel for r in same}) >= 2:
+            middle = float(np.median([r.mean_s for r in same]))
+            best = min(
+                same, key=lambda r: (round(abs(r.mean_s - middle) / middle, 3), r.jitter - r.explained)
+            )
+            found.append(replace(best, adds_work=any(r.adds_work for r in same)))
+    return sorted(found, key=lambda r: r.mean_s)
+
+
+def _climb(beats: list[_Rhythm], parts: tuple[Stretch, ...]) -> tuple[Steps, bool] | NoSteps:
+    """From the shortest rhythm to the step."""
+    beat = beats[0]
+    work = _works(beat, parts)
+    busy = _never_rests(parts)
+    marked = [b for b in beats[1:] if (b.adds_work or busy) and b.mean_s <= (MOST_MICRO + 1) * beat.mean_s]
+    if marked:
+        whole = marked[-1]
+        return _steps(whole, parts, micro=_micro(beat, whole, parts)), True
+    turns = _turns(work)
+    if turns is not None:
+        grouped = _grouped(beat, turns, work, parts)
+        if grouped is None:
+            return NoSteps("Parts of a step repeat, but where the whole step begins cannot be told.")
+        return _steps(grouped, parts, micro=_micro(beat, grouped, parts)), True
+    if _uneven(work):
+        return NoSteps(
+            "Something comes back at regular intervals, but the work between is uneven and does not "
+            "repeat: it may be only a part of a step."
+        )
+    return _steps(beat, parts, micro=None), beat.adds_work
+
+
+def _never_rests(parts: tuple[Stretch, ...]) -> bool:
+    """Whether the GPU is active throughout: then no rhythm is one of stalls."""
+    columns = [part.columns["gr_active"] for part in parts if "gr_active" in part.columns]
+    joined = np.concatenate(columns) if columns else np.empty(0)
+    known = joined[np.isfinite(joined)]
+    return bool(len(known)) and float(np.mean(known < AT_REST * np.max(known))) < SELDOM
+
+
+def _micro(beat: _Rhythm, whole: _Rhythm, parts: tuple[Stretch, ...]) -> tuple[float, int] | None:
+    """Length and number of the micro-steps in each step *whole*, if its beats are micro-steps; else None."""
+    if beat.mean_s < SHORTEST_MICRO_S:
+        return None
+    counts: list[IntArray] = []
+    inner: list[FloatArray] = []
+    for on, starts, part in zip(beat.train.onsets, whole.train.onsets, parts, strict=True):
+        # Onsets of two trains are apart by a constant; half a beat earlier, none falls on an edge.
+        lag = _lag(on, starts)
+        edges = np.searchsorted(on, starts + lag - 0.5 * beat.mean_s * 1e9 / part.spacing_ns)
+        counts.append(np.diff(edges).astype(np.int64))
+        inner.append(np.diff(on) * part.spacing_ns / 1e9)
+    joined = np.concatenate(counts)
+    if not len(joined):
+        return None
+    number = int(np.median(joined))
+    if number < 2 or float(np.mean(joined == number)) < SAME_NUMBER:
+        return None
+    # Forward and backward differ in tensor work; micro-steps do not, whatever the optimizer adds.
+    pairs = list(zip(beat.train.onsets, parts, strict=True))
+    tensor = np.concatenate([_work(on, part, only="tensor_active")[:, 0] for on, part in pairs])
+    same = tensor
+    if not float(np.sum(tensor)) > 0:
+        same = np.concatenate([_work(on, part, only="dram_read_bytes")[:, 0] for on, part in pairs])
+    middle = float(np.median(same))
+    if float(np.median(np.abs(same - middle))) * 1.4826 > MICRO_ALIKE * middle:
+        return None
+    return float(np.median(np.concatenate(inner))), number
+
+
+def _lag(on: FloatArray, starts: FloatArray) -> float:
+    """By how much the onsets *on* lag behind the nearest of *starts*, in samples."""
+    if not len(on) or not len(starts):
+        return 0.0
+    after = np.clip(np.searchsorted(on, starts), 0, len(on) - 1)
+    before = np.maximum(after - 1, 0)
+    ahead, behind = on[after] - starts, on[before] - starts
+    return float(np.median(np.where(np.abs(ahead) <= np.abs(behind), ahead, behind)))
+
+
+def _work(onsets: FloatArray, part: Stretch, *, only: str | None = None) -> FloatArray:
+    """Work between neighbouring *onsets* (m,) of one stretch, per channel: shape (m - 1, channels)."""
+    names = WORK if only is None else (only,)
+    columns = [part.columns.get(name, np.zeros(part.rows)) for name in names if only or name in part.columns]
+    active = part.columns.get("gr_active")
+    if active is not None and np.isfinite(active).any():
+        # Whatever a counter reads while nothing runs is no work.
+        rest = active < AT_REST * float(np.nanmax(active))
+        columns = [np.where(rest, 0.0, column) for column in columns]
+    if len(onsets) < 2 or not columns:
+        return np.zeros((max(len(onsets) - 1, 0), len(columns)))
+    out: list[FloatArray] = []
+    grid = np.arange(part.rows + 1.0)
+    for column in columns:
+        known = np.isfinite(column)
+        if not known.any():
+            out.append(np.zeros(len(onsets) - 1))
+            continue
+        # A lost sample is taken to be like its neighbours, for the sum over a step only.
+        filled = np.interp(np.arange(part.rows), np.flatnonzero(known), column[known])
+        summed = np.r_[0.0, np.cumsum(filled)]
+        out.append(np.diff(np.interp(onsets, grid, summed)))
+    return np.column_stack(out)
+
+
+def _works(rhythm: _Rhythm, parts: tuple[Stretch, ...]) -> list[FloatArray]:
+    return [_work(on, part) for on, part in zip(rhythm.train.onsets, parts, strict=True)]
+
+
+def _centred(work: Sequence[FloatArray], *, clipped: bool = True) -> tuple[list[FloatArray], FloatArray]:
+    """Work per beat relative to its median, and the spread of it per channel; idle channels left out."""
+    joined = np.concatenate(work)
+    middle = np.median(joined, axis=0)
+    seen = middle > 0
+    if not seen.any():
+        return [w[:, :0] for w in work], np.empty(0)
+    relative = [(w[:, seen] / middle[seen]) - 1.0 for w in work]
+    spread = 1.4826 * np.median(np.abs(np.concatenate(relative)), axis=0)
+    # One checkpoint must not hide what repeats.
+    bound = np.maximum(6.0 * spread, 0.5)
+    return ([np.clip(r, -bound, bound) for r in relative] if clipped else relative), spread
+
+
+def _turns(work: Sequence[FloatArray]) -> int | None:
+    """After how many beats the work per beat repeats itself; None when every beat is alike."""
+    relative, _ = _centred(work)
+    joined = np.concatenate(relative)
+    best: tuple[int, float] | None = None
+    for channel in range(joined.shape[1]):
+        rows = [r[:, channel] - np.mean(joined[:, channel]) for r in relative]
+        spread = float(np.mean(np.concatenate(rows) ** 2))
+        if spread == 0:
+            continue
+        count = len(joined)
+        most = min(MOST_MICRO, count // GROUPS)
+        alike = np.full(most + 2, np.nan)
+        pairs = np.zeros(most + 2)
+        for k in range(1, most + 2):
+            products = np.concatenate([row[k:] * row[:-k] for row in rows if len(row) > k] or [np.empty(0)])
+            pairs[k] = len(products)
+            if len(products):
+                alike[k] = float(np.mean(products)) / spread
+        for k in range(2, most + 1):
+            beside = np.nanmax(alike[[k - 1, k + 1]]) if np.isfinite(alike[[k - 1, k + 1]]).any() else -1.0
+            significant = alike[k] > 4.0 / np.sqrt(max(pairs[k], 1.0))
+            if alike[k] >= REPEATS and significant and alike[k] >= beside + STANDS_OUT:
+                if _swing(rows, k) >= UNEVEN and (best is None or alike[k] > best[1] + 0.1):
+                    best = (k, float(alike[k]))
+                break
+    return None if best is None else best[0]
+
+
+def _swing(rows: Sequence[FloatArray], k: int) -> float:
+    """By how much the mean work differs between the k places in a step; stretches are aligned first."""
+    folded = [_places(row, k) for row in rows if len(row) >= 2 * k]
+    if not folded:
+        return 0.0
+    return float(np.median([np.ptp(places) for places in folded]))
+
+
+def _places(row: FloatArray, k: int) -> FloatArray:
+    return np.array([np.median(row[place::k]) for place in range(k)])
+
+
+def _uneven(work: Sequence[FloatArray]) -> bool:
+    """
+    Whether more than a few beats did other work than most.
+
+    More of everything is no other work: the step was longer, or an onset was missed. Less of
+    everything neither: an onset too many. Other work changes the proportions.
+    """
+    relative, _ = _centred(work, clipped=False)
+    joined = np.concatenate(relative) + 1.0
+    if joined.shape[1] < 2:
+        return False
+    level = np.median(joined, axis=1, keepdims=True)
+    mixed = joined[level[:, 0] > UNEVEN] / level[level[:, 0] > UNEVEN] - 1.0
+    spread = 1.4826 * np.median(np.abs(mixed), axis=0)
+    odd = np.sum(np.abs(mixed) > np.maximum(UNEVEN, 4.0 * spread), axis=1) >= 2
+    return bool(np.sum(odd) > ODD * len(odd))
+
+
+def _grouped(
+    beat: _Rhythm, turns: int, work: Sequence[FloatArray], parts: tuple[Stretch, ...]
+) -> _Rhythm | None:
+    """The rhythm of every *turns*-th onset of *beat*, beginning after the beat with the most other work."""
+    relative, _ = _centred(work)
+    onsets: list[FloatArray] = []
+    for on, rows in zip(beat.train.onsets, relative, strict=True):
+        if len(rows) < 2 * turns:
+            onsets.append(np.empty(0))
+            continue
+        places = np.array([np.median(np.abs(rows[place::turns]).sum(axis=1)) for place in range(turns)])
+        first = (int(np.argmax(places)) + 1) % turns
+        onsets.append(on[first::turns])
+    return _rhythm(Train(beat.train.channel, tuple(onsets)), parts)
+
+
+def _by_work(every: Sequence[Train], parts: tuple[Stretch, ...]) -> tuple[Steps, bool] | None:
+    """Steps of equal work whose times differ: a program that steps when its data comes."""
+    found: list[tuple[float, Train, FloatArray]] = []
+    for train in every:
+        work = [_work(on, part) for on, part in zip(train.onsets, parts, strict=True)]
+        if sum(map(len, work)) < FEWEST:
+            continue
+        relative, spread = _centred(work, clipped=False)
+        if len(spread) < 2 or float(np.sort(spread)[1]) > SAME_WORK:
+            continue
+        other = np.abs(np.concatenate(relative)) > 3.0 * SAME_WORK
+        if np.mean(np.sum(other, axis=1) >= 2) > OTHER_WORK:
+            continue
+        pairs = zip(train.onsets, parts, strict=True)
+        gaps = np.concatenate([np.diff(on) * part.spacing_ns / 1e9 for on, part in pairs])
+        if float(np.median(gaps)) >= SHORTEST * parts[0].spacing_ns / 1e9:
+            found.append((float(np.median(spread)), train, gaps))
+    found.sort(key=lambda f: f[0])
+    for _, train, gaps in found:
+        mean = float(np.mean(gaps))
+        if len({t.channel for _, t, g in found if abs(float(np.mean(g)) - mean) <= ALIKE * mean}) >= 2:
+            rhythm = _Rhythm(train, gaps, mean, float(np.std(gaps)) / mean, explained=1.0)
+            return _steps(rhythm, parts, micro=None), True
+    return None
+
+
+def _by_correlation(parts: tuple[Stretch, ...]) -> tuple[Steps, bool] | None:
+    """Steps without a mark of their own, whose whole course repeats itself: several kernels in a row."""
+    onsets: list[FloatArray] = []
+    for part in parts:
+        whole = {name: column for name, column in part.columns.items() if np.isfinite(column).all()}
+        lags = {name: lag for name, column in whole.items() if (lag := repeat_lag(column)) is not None}
+        middle = float(np.median(list(lags.values()))) if lags else 0.0
+        if len(lags) < 2 or max(abs(lag - middle) for lag in lags.values()) > ALIKE * middle:
+            onsets.append(np.empty(0))
+            continue
+        onsets.append(_walk(whole[next(iter(lags))], middle))
+    rhythm = _rhythm(Train("", tuple(onsets)), parts)
+    if rhythm is None:
+        return None
+    work = [_work(on, part) for on, part in zip(onsets, parts, strict=True)]
+    if _uneven(work) or _turns(work) is not None:
+        return None
+    return replace(_steps(rhythm, parts, micro=None), how="autocorrelation"), True
+
+
+def _walk(values: FloatArray, lag: float) -> FloatArray:
+    """From one repetition of *values* (n,) to the next, *lag* samples on or a little more or less."""
+    length, room = round(lag), max(1, round(WANDER * lag))
+    places = [0]
+    pattern = values[:length] - np.mean(values[:length])
+    while places[-1] + 2 * length + room <= len(values):
+        around = places[-1] + length + np.arange(-room, room + 1)
+        alike = [float(np.dot(pattern, values[at : at + length])) for at in around]
+        places.append(int(around[int(np.argmax(alike))]))
+    return np.array(places, np.float64)
+
+
+def _steps(rhythm: _Rhythm, parts: tuple[Stretch, ...], *, micro: tuple[float, int] | None) -> Steps:
+    starts = np.concatenate(
+        [
+            part.start_ns + np.rint(on * part.spacing_ns).astype(np.int64)
+            for on, part in zip(rhythm.train.onsets, parts, strict=True)
+        ]
+    )
+    low, high = _interval(rhythm.steps_s)
+    return Steps(
+        step_s=rhythm.mean_s,
+        low_s=low,
+        high_s=high,
+        jitter=rhythm.jitter,
+        micro_s=None if micro is None else micro[0],
+        micro_per_step=None if micro is None else micro[1],
+        starts_ns=np.unique(starts),
+        how="anchor",
+        count=len(rhythm.steps_s),
+    )
+
+
+def _interval(steps_s: FloatArray) -> tuple[float, float]:
+    """95 % interval of the mean of *steps_s* (n,), by resampling blocks of √n from a ring (Künsch, 1989)."""
+    count = len(steps_s)
+    block = max(1, round(np.sqrt(count)))
+    rng = np.random.default_rng(SEED)
+    first = rng.integers(0, count, size=(REPLICATES, -(-count // block)))
+    rows = (first[:, :, None] + np.arange(block)).reshape(REPLICATES, -1)[:, :count] % count
+    low, high = np.quantile(np.mean(steps_s[rows], axis=1), [0.025, 0.975])
+    return float(low), float(high)
+
+
+def _level_at(step_s: float, parts: tuple[Stretch, ...], *, over: float = AVERAGED) -> bool:
+    """Whether *parts*, averaged over several steps of *step_s*, do not change: then nothing is slower."""
+    for name in ("gr_active", "sm_active", "tensor_active", "dram_read_bytes", "dram_write_bytes"):
+        columns = [(part, part.columns[name]) for part in parts if name in part.columns]
+        if not columns:
+            continue
+        means: list[FloatArray] = []
+        for part, column in columns:
+            width = max(1, round(over * step_s / (part.spacing_ns / 1e9)))
+            count = part.rows // width
+            block = column[: count * width].reshape(count, width)
+            known = np.isfinite(block).sum(axis=1)
+            usable = known * 2 > width
+            means.append(np.nansum(block, axis=1)[usable] / known[usable])
+        joined = np.concatenate(means)
+        if not len(joined):
+            continue
+        middle = float(np.median(joined))
+        spread = 1.4826 * float(np.median(np.abs(joined - middle)))
+        top = float(np.nanmax(np.concatenate([column for _, column in columns])))
+        if top < (BARELY if name.endswith("active") else BARELY_BYTES):
+            continue
+        bound = max(RIPPLE * middle, 4.0 * spread, 0.05 * top)
+        if spread > RIPPLE * max(middle, 0.1 * top) or np.mean(np.abs(joined - middle) > bound) > EDGES:
+            return False
+    return True
+
+
+def _contradicts(
+    steps: Steps,
+    faster: Steps,
+    parts: tuple[Stretch, ...],
+    burst: tuple[Stretch, ...],
+    *,
+    adds_work: bool,
+) -> bool:
+    """
+    Whether the steps of *parts* are doubtful because a *burst* repeats itself *faster*.
+
+    They may be a beat between the program and the sampling, which leaves no trace in the mean over
+    some of the faster ones; or stalls between steps that are too short for the windows; or the
+    burst was long enough to show them and did not.
+    """
+    spacing = parts[0].spacing_ns / 1e9
+    if faster.step_s > steps.step_s / OTHER or faster.step_s > SHORTEST * spacing:
+        return False
+    long_enough = max(part.length_s for part in burst) >= GROUPS * steps.step_s
+    return not adds_work or long_enough or _level_at(faster.step_s, parts)
