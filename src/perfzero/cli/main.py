@@ -26,7 +26,7 @@ import typer
 from perfzero import __version__
 from perfzero.errors import PerfzeroError
 
-COMMANDS: tuple[str, ...] = ("run", "record", "analyze", "doctor", "metrics", "demo", "trim")
+COMMANDS: tuple[str, ...] = ("run", "record", "analyze", "doctor", "metrics", "demo", "calibrate", "trim")
 """The commands in the order of the help page; each is a module here with `register(app)`."""
 
 USAGE = 2
