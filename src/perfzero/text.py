@@ -68,6 +68,7 @@ ENGLISH: Mapping[str, str] = {
     "held_tensor_while_busy": "tensor",
     "held_l2_hit": "L2 hit",
     "held_pcie_link_share": "PCIe",
+    "undecided": "But",
     "more_doubts": "{count} more in report.json",
     "ask_doctor": "perfzero doctor   says what this machine lets perfzero read, and what unlocks more",
     "smi_said": "nvidia-smi said {smi}.",

@@ -161,12 +161,17 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """What was watched on the host's side: the launched or attached program, secrets removed."""
+    """
+    What was watched on the host's side: the launched or attached program, secrets removed.
+
+    `tracers`: debuggers and profilers that were seen to watch it too, by their names.
+    """
 
     pid: int | None = None
     command: tuple[str, ...] = ()
     exit_code: int | None = None
     threads_env: Mapping[str, str] = field(default_factory=dict)
+    tracers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

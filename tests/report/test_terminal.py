@@ -119,6 +119,18 @@ def test_a_remedy_with_a_gain_of_its_own_names_it(make_report: Make, starved: Di
     assert [line.split()[-1] for line in lines if "expect" in line] == ["1.9–2.3×", "5.8–14.6×"]
 
 
+def test_what_may_be_the_cause_instead_is_told_and_nothing_where_there_is_none(
+    make_report: Make, starved: Diagnosis
+) -> None:
+    assert starved.verdict is not None
+    doubted = replace(starved.verdict, undecided="Waiting for results may explain the same time; X decides.")
+
+    said = words(make_report(replace(starved, verdict=doubted)))
+
+    assert "But     Waiting for results may explain the same time; X decides." in said
+    assert "But " not in words(make_report(starved))
+
+
 OTHER = Finding("memory_bound", "Device memory is the limit.", "watch", 0.3, 0.7, (), Gain(1.1, 1.4, ""))
 STATE = Finding("power_capped", "The board is at its power limit.", "info", 0.3, 0.9, ())
 

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from perfzero.diagnose.evidence import Evidence
-from perfzero.diagnose.thresholds import CPU_FULL, HEADROOM, IO_WAIT, THROTTLED, WRITE_HEAVY
+from perfzero.diagnose.leftovers import launch_blocking, tf32_forbidden
+from perfzero.diagnose.thresholds import CPU_FULL, HEADROOM, IO_WAIT, RUNQUEUE, THROTTLED, WRITE_HEAVY
 from perfzero.diagnose.verdict import Remedy
 
 
@@ -46,14 +47,34 @@ def cores_left(e: Evidence) -> bool:
     return not e.level("host_cpu_busy") >= CPU_FULL.value and not quota_bites(e)
 
 
+def waits_for_core(e: Evidence) -> bool:
+    """The program's main threads have work and no core."""
+    return e.level("host_runqueue_wait") >= RUNQUEUE.value
+
+
 def cores_full(e: Evidence) -> bool:
-    """All cores of the machine are busy."""
-    return e.level("host_cpu_busy") >= CPU_FULL.value
+    """All cores of the machine are busy, or the program is seen to wait for one."""
+    return e.level("host_cpu_busy") >= CPU_FULL.value or waits_for_core(e)
 
 
 def quota_bites(e: Evidence) -> bool:
     """The cgroup's CPU quota holds the program back."""
     return e.level("host_throttled") >= THROTTLED.value
+
+
+def blocks_launches(e: Evidence) -> bool:
+    """Every launch waits for its kernel."""
+    return launch_blocking(e.observation.process)
+
+
+def forbids_tf32(e: Evidence) -> bool:
+    """The environment forbids TF32, whatever the program allows."""
+    return tf32_forbidden(e.observation.process)
+
+
+def is_traced(e: Evidence) -> bool:
+    """A debugger or profiler watches the program."""
+    return bool(e.observation.process.tracers)
 
 
 def reads_disk(e: Evidence) -> bool:
@@ -79,6 +100,34 @@ def only_fp16(e: Evidence) -> bool:
 GR_UP = "gr_active rises and the share of idle time falls."
 
 OFFERS: tuple[Offer, ...] = (
+    Offer(
+        "debug_leftovers",
+        Remedy(
+            "Unset CUDA_LAUNCH_BLOCKING.",
+            ("the bug it was set for is found",),
+            "launches_per_s and gr_active rise.",
+        ),
+        blocks_launches,
+    ),
+    Offer(
+        "debug_leftovers",
+        Remedy(
+            "Unset NVIDIA_TF32_OVERRIDE: while it is 0, no setting of the program allows TF32.",
+            (),
+            "tensor_active rises, fma_active falls.",
+        ),
+        forbids_tf32,
+    ),
+    Offer(
+        "debug_leftovers",
+        Remedy("End the tool that watches the program, or measure without it.", (), GR_UP),
+        is_traced,
+    ),
+    Offer(
+        "debug_leftovers",
+        Remedy("Start the program without what was left on for debugging, and compare.", (), GR_UP),
+        always,
+    ),
     Offer("input_starved", Remedy("Raise the CPU quota of the container.", (), GR_UP), quota_bites),
     Offer(
         "input_starved",
@@ -134,9 +183,19 @@ OFFERS: tuple[Offer, ...] = (
         always,
     ),
     Offer(
-        "host_starved",
+        "queue_wait",
         Remedy(
-            "See what the main thread does while the GPU is idle: py-spy dump --pid PID, a few times.",
+            "Keep the host out of the stream: no cudaLaunchHostFunc or stream callback between kernels.",
+            ("there is one",),
+            "queue_semaphore falls while gr_active is 0, gr_active rises.",
+        ),
+        always,
+    ),
+    Offer(
+        "queue_wait",
+        Remedy(
+            "See which stream waits for which: nsys profile --trace=cuda,osrt for a few steps; then wait for "
+            "less (wait_event instead of wait_stream), or start the awaited work earlier.",
             (),
             GR_UP,
         ),
@@ -147,6 +206,15 @@ OFFERS: tuple[Offer, ...] = (
         "host_starved",
         Remedy("Give the program cores of its own: others keep its main thread waiting.", (), GR_UP),
         cores_full,
+    ),
+    Offer(
+        "host_starved",
+        Remedy(
+            "See what the main thread does while the GPU is idle: py-spy dump --pid PID, a few times.",
+            (),
+            GR_UP,
+        ),
+        always,
     ),
     Offer(
         "pageable_copies",

@@ -265,6 +265,32 @@ RESOLVED = Threshold(
     "resolved", 0.50, "ratio", "Windows that say what most of the idle time was need no burst.", CHOICE
 )
 
+HOST_AHEAD = Threshold(
+    "host_ahead",
+    0.50,
+    "ratio",
+    "A host that runs ahead has the next command waiting 64 to 96 % of the busy time, one read-back per "
+    "step included.",
+    H200,
+)
+HOST_LATE = Threshold(
+    "host_late",
+    0.20,
+    "ratio",
+    "A host that launches too late never has the next command waiting: 0.0 %.",
+    H200,
+)
+HOST_NOT_AHEAD = Threshold(
+    "host_not_ahead", 0.30, "ratio", "Above, launches were early enough for a part of the kernels.", CHOICE
+)
+UNDECIDED = Threshold(
+    "undecided",
+    0.20,
+    "ratio",
+    "Two causes of the same time whose confidence differs by less are rivals.",
+    CHOICE,
+)
+
 # Copies and links.
 PAGEABLE_RATE = Threshold(
     "pageable_rate",
@@ -398,6 +424,7 @@ RECOVER_INPUT = (0.80, 1.00)
 RECOVER_LAUNCH = (0.70, 1.00)
 RECOVER_SYNC = (0.30, 0.95)
 RECOVER_HOST = (0.30, 0.95)
+RECOVER_QUEUE = (0.20, 0.95)
 RECOVER_COPY = (0.60, 0.95)
 RECOVER_MEMORY = (0.15, 0.50)
 RECOVER_STREAM = (0.15, 0.80)  # five elementwise kernels fused into one move 3 bytes instead of 12

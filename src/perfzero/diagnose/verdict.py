@@ -92,7 +92,8 @@ class Finding:
     A cause that a rule saw.
 
     `share` is the share of steady time it concerns; `severity` is "info" for what is worth
-    knowing but no reason to act. `confidence` in [0, 1].
+    knowing but no reason to act. `confidence` in [0, 1]. `undecided`: which other finding may
+    explain the same time, and the evidence that would decide; empty where none comes near.
     """
 
     rule: str  # the stable id: "input_starved", "memory_bound", ...
@@ -104,6 +105,7 @@ class Finding:
     gain: Gain | None = None
     remedies: tuple[Remedy, ...] = ()
     next_limit: str | None = None
+    undecided: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,6 +181,7 @@ def _finding() -> Schema:
                 ),
             },
             "next_limit": _or_null(_text("what limits the program next")),
+            "undecided": _text("what may explain the same time instead, and what would decide; else empty"),
         }
     )
 

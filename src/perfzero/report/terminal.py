@@ -124,6 +124,8 @@ def _actions(report: Report, diagnosis: Diagnosis, say: Messages) -> Iterator[tu
     if verdict.severity == "info":
         yield say["do"], say["nothing_to_do"], ""
         return
+    if verdict.undecided:
+        yield say["undecided"], text.printable(verdict.undecided), ""
     remedies = verdict.remedies[:_REMEDIES]
     for place, remedy in enumerate(remedies):
         what = text.printable(remedy.text)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from perfzero.diagnose.evidence import Evidence
 from perfzero.diagnose.gain import saving
+from perfzero.diagnose.rules._rivals import with_rivals
 from perfzero.diagnose.rules.compute import (
     fp32_path,
     fp64_path,
@@ -22,7 +23,14 @@ from perfzero.diagnose.rules.compute import (
     well_used,
 )
 from perfzero.diagnose.rules.copy import pageable_copies, transfer_bound
-from perfzero.diagnose.rules.idle import host_starved, input_starved, launch_bound, sync_bound
+from perfzero.diagnose.rules.host import debug_leftovers
+from perfzero.diagnose.rules.idle import (
+    host_starved,
+    input_starved,
+    launch_bound,
+    queue_wait,
+    sync_bound,
+)
 from perfzero.diagnose.rules.link import comm_exposed, gpu_shared, link_degraded
 from perfzero.diagnose.rules.memory import memory_bound
 from perfzero.diagnose.rules.power import power_capped, thermal
@@ -31,9 +39,11 @@ from perfzero.diagnose.verdict import Finding
 Rule = Callable[[Evidence], Finding | None]
 
 RULES: tuple[Rule, ...] = (
+    debug_leftovers,  # before the rules whose cause it may be: of equal savings the first is told first
     input_starved,
     launch_bound,
     sync_bound,
+    queue_wait,
     host_starved,
     pageable_copies,
     transfer_bound,
@@ -55,4 +65,4 @@ RULES: tuple[Rule, ...] = (
 def run_rules(e: Evidence) -> tuple[Finding, ...]:
     """What all rules found: reasons to act first, then what would save most time."""
     found = [finding for rule in RULES if (finding := rule(e)) is not None]
-    return tuple(sorted(found, key=lambda f: (f.severity == "info", -saving(f))))
+    return with_rivals(sorted(found, key=lambda f: (f.severity == "info", -saving(f))))

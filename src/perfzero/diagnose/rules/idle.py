@@ -1,4 +1,9 @@
-"""Rules for a GPU that waits for its host: who is to blame is read from the host's threads."""
+"""
+Rules for a GPU that has nothing to run.
+
+The front end's queue says first whether anything was submitted, and whether the host runs ahead
+(`diagnose.idle_time`); who is to blame on the host is read from its threads.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,17 @@ import math
 
 from perfzero.diagnose import gain
 from perfzero.diagnose.evidence import Evidence
-from perfzero.diagnose.remedies import cores_left, remedies_for
+from perfzero.diagnose.idle_time import IdleTime, idle_time
+from perfzero.diagnose.remedies import cores_left, quota_bites, remedies_for, waits_for_core
+from perfzero.diagnose.rules._rivals import close
 from perfzero.diagnose.rules._severity import of_share
 from perfzero.diagnose.thresholds import (
     DISK_READS,
     FAST_LAUNCHES,
     FINE_IDLE,
+    HOST_AHEAD,
+    HOST_LATE,
+    HOST_NOT_AHEAD,
     IDLE_BAD,
     IDLE_INFO,
     IDLE_WATCH,
@@ -20,10 +30,10 @@ from perfzero.diagnose.thresholds import (
     MAIN_SLEPT,
     RECOVER_HOST,
     RECOVER_INPUT,
+    RECOVER_QUEUE,
     RECOVER_SYNC,
-    RUNQUEUE,
+    RESOLVED,
     SOME_LAUNCHES,
-    THROTTLED,
     TINY_KERNEL,
     WORKER_BUSY,
 )
@@ -33,27 +43,28 @@ from perfzero.text import count, duration, percent, quantity
 
 def launch_bound(e: Evidence) -> Finding | None:
     """Kernels shorter than the time the host needs to launch the next one, and a host that never rests."""
-    idle, kernel, main = e.share("idle"), e.mean_kernel_s, e.level("host_main_cpu")
-    launches = e.level("launches")
+    queue, kernel, main = _queue(e), e.mean_kernel_s, e.level("host_main_cpu")
+    idle, launches = _not_waiting(e, queue), e.level("launches")
     if e.split is None or not idle >= IDLE_WATCH.value or not e.split.fine_idle >= FINE_IDLE.value:
         return None
-    if not launches >= SOME_LAUNCHES.value or main < MAIN_BUSY.value:
+    if not launches >= SOME_LAUNCHES.value or main < MAIN_BUSY.value or queue.ahead >= HOST_NOT_AHEAD.value:
         return None
     if not (kernel < TINY_KERNEL.value or launches >= FAST_LAUNCHES.value):
         return None
     expected, stopped = gain.graph(e, idle)
-    host = (
-        "; its host activity is unknown" if math.isnan(main) else f", main thread {percent(main)} of a core"
-    )
+    certainty, host = 0.95, f", main thread {percent(main)} of a core"
+    if math.isnan(main):
+        # A wait after each kernel leaves the queue as empty as a late launch does.
+        certainty, host = (0.7 if math.isnan(queue.ahead) else 0.85), "; its host activity is unknown"
     return Finding(
         rule="launch_bound",
         title=f"The GPU waits for kernel launches {percent(idle)} of the time.",
         severity=of_share(idle, watch=IDLE_WATCH, bad=IDLE_BAD),
         share=idle,
-        confidence=e.confidence(
-            idle, over=IDLE_WATCH, classes=("idle",), certainty=0.7 if math.isnan(main) else 0.95
-        ),
+        confidence=e.confidence(idle, over=IDLE_WATCH, classes=("idle",), certainty=certainty),
         because=(
+            *_queue_in_words(queue),
+            *_ahead_in_words(queue),
             f"{count(launches)} kernels/s of {duration(kernel)} each{host}",
             f"{percent(e.split.fine_idle)} of the idle time lies between kernels less than a "
             "millisecond apart",
@@ -66,33 +77,73 @@ def launch_bound(e: Evidence) -> Finding | None:
 
 def sync_bound(e: Evidence) -> Finding | None:
     """Short gaps between kernels that are long enough to hide their launches: the queue was drained."""
-    idle, kernel, launches = e.share("idle"), e.mean_kernel_s, e.level("launches")
+    queue, kernel, launches = _queue(e), e.mean_kernel_s, e.level("launches")
+    idle = _not_waiting(e, queue)
     if e.split is None or not idle >= IDLE_WATCH.value or not e.split.fine_idle >= FINE_IDLE.value:
         return None
-    if not launches >= SOME_LAUNCHES.value or launch_bound(e) is not None:
+    # A host that never has the next command waiting is not one that waits now and then.
+    if not launches >= SOME_LAUNCHES.value or queue.ahead < HOST_LATE.value:
         return None
     expected, stopped = gain.expect(
         e, idle, recovered=RECOVER_SYNC, assumption="between a third and nearly all of the waits can go"
     )
     main = e.level("host_main_cpu")
     because = [
+        *_queue_in_words(queue),
+        *_ahead_in_words(queue),
         f"kernels of {duration(kernel)} on average would hide their launches if the host ran ahead, "
-        f"yet gaps of less than a millisecond make {percent(e.split.fine_idle)} of the idle time"
+        f"yet gaps of less than a millisecond make {percent(e.split.fine_idle)} of the idle time",
     ]
     if math.isfinite(main):
         because.append(
             f"main thread {percent(main)} of a core, waiting (spinning counts) or in slow host code"
         )
-    return Finding(
+    found = Finding(
         rule="sync_bound",
         title=f"Host and GPU wait for each other {percent(idle)} of the time.",
         severity=of_share(idle, watch=IDLE_WATCH, bad=IDLE_BAD),
         share=idle,
-        # Slow host code between launches looks the same from outside.
-        confidence=e.confidence(idle, over=IDLE_WATCH, classes=("idle",), certainty=0.6),
+        # Slow host code between launches looks the same from outside, unless the host is seen to run ahead.
+        confidence=e.confidence(
+            idle,
+            over=IDLE_WATCH,
+            classes=("idle",),
+            certainty=0.9 if queue.ahead >= HOST_AHEAD.value else 0.6,
+        ),
         because=tuple(because),
         gain=expected,
         remedies=remedies_for("sync_bound", e),
+        next_limit=stopped or gain.next_limit(e, without=("idle",)),
+    )
+    rival = launch_bound(e)
+    return found if rival is None or close(found, rival) else None
+
+
+def queue_wait(e: Evidence) -> Finding | None:
+    """Work was submitted and waits, for something that is neither a kernel nor a copy of this GPU."""
+    queue = _queue(e)
+    share = queue.waiting * e.share("idle", "copy")
+    if not share >= IDLE_WATCH.value:
+        return None
+    expected, stopped = gain.expect(
+        e,
+        share,
+        recovered=RECOVER_QUEUE,
+        assumption="between a fifth and nearly all of the waits can be avoided or filled",
+    )
+    return Finding(
+        rule="queue_wait",
+        title=f"Work waits in the GPU's queue, and nothing runs, {percent(share)} of the time.",
+        severity=of_share(share, watch=IDLE_WATCH, bad=IDLE_BAD),
+        share=share,
+        confidence=e.confidence(share, over=IDLE_WATCH, classes=("idle",), certainty=0.9),
+        because=(
+            f"the queue waited for a semaphore {percent(queue.waiting)} of the time without a kernel, and no "
+            "copy ran meanwhile",
+            "so it waits for another stream, for a function that runs on the host, or for another GPU",
+        ),
+        gain=expected,
+        remedies=remedies_for("queue_wait", e),
         next_limit=stopped or gain.next_limit(e, without=("idle",)),
     )
 
@@ -128,7 +179,11 @@ def input_starved(e: Evidence) -> Finding | None:
         severity=of_share(idle, watch=IDLE_WATCH, bad=IDLE_BAD),
         share=idle,
         confidence=e.confidence(idle, over=IDLE_WATCH, classes=("idle",), certainty=certainty),
-        because=(_empty_stretches(e), f"{cause}, and the main thread uses only {percent(main)} of a core"),
+        because=(
+            *_queue_in_words(_queue(e)),
+            _empty_stretches(e),
+            f"{cause}, and the main thread uses only {percent(main)} of a core",
+        ),
         gain=expected,
         remedies=remedies_for("input_starved", e),
         next_limit=stopped or gain.next_limit(e, without=("idle",)),
@@ -136,13 +191,15 @@ def input_starved(e: Evidence) -> Finding | None:
 
 
 def host_starved(e: Evidence) -> Finding | None:
-    """Idle, and the host is the reason, but which part of it cannot be proved."""
+    """Idle, and the host is the reason: held back by a quota or by others, or nobody can prove by what."""
     if e.tier == "nvml":
         return _idle_by_smi(e)
-    idle = e.share("idle")
+    queue = _queue(e)
+    idle = _not_waiting(e, queue)
     if not idle >= IDLE_INFO.value:
         return None
-    if any(rule(e) is not None for rule in (launch_bound, sync_bound, input_starved)):
+    held_back = quota_bites(e) or waits_for_core(e)
+    if not held_back and any(rule(e) is not None for rule in (launch_bound, sync_bound, input_starved)):
         return None
     expected, stopped = gain.expect(
         e,
@@ -150,13 +207,19 @@ def host_starved(e: Evidence) -> Finding | None:
         recovered=RECOVER_HOST,
         assumption="between a third and nearly all of the idle time can be filled",
     )
+    why = " while its host is held back" if held_back else ""
     return Finding(
         rule="host_starved",
-        title=f"The GPU has nothing to do {percent(idle)} of the time.",
+        title=f"The GPU has nothing to do {percent(idle)} of the time{why}.",
         severity=of_share(idle, watch=IDLE_WATCH, bad=IDLE_BAD),
         share=idle,
         confidence=e.confidence(idle, over=IDLE_WATCH, classes=("idle",), certainty=0.9),
-        because=(_empty_stretches(e), _host_in_words(e)),
+        because=(
+            *_queue_in_words(queue),
+            *_ahead_in_words(queue),
+            _empty_stretches(e),
+            _host_in_words(e),
+        ),
         gain=expected,
         remedies=remedies_for("host_starved", e),
         next_limit=stopped or gain.next_limit(e, without=("idle",)),
@@ -182,6 +245,36 @@ def _idle_by_smi(e: Evidence) -> Finding | None:
     )
 
 
+def _queue(e: Evidence) -> IdleTime:
+    return idle_time(e.long, e.zoom, e.roofs)
+
+
+def _not_waiting(e: Evidence, queue: IdleTime) -> float:
+    """Share of all time that is idle, without what `queue_wait` accounts for."""
+    return max(0.0, e.share("idle") - queue.waiting * e.share("idle", "copy"))
+
+
+def _queue_in_words(queue: IdleTime) -> tuple[str, ...]:
+    """Whether anything was submitted, as the hardware itself says; nothing where that is not known."""
+    if not queue.empty >= RESOLVED.value:
+        return ()
+    empty = percent(queue.empty)
+    return (f"the GPU's queue was empty {empty} of the idle time: the host had submitted nothing",)
+
+
+def _ahead_in_words(queue: IdleTime) -> tuple[str, ...]:
+    """How far the host runs ahead, where that is telling."""
+    ahead = percent(queue.ahead)
+    if queue.ahead >= HOST_AHEAD.value:
+        return (f"the next command waits already {ahead} of the time a kernel runs: launches come in time",)
+    if queue.ahead < HOST_LATE.value:
+        return (
+            f"the next command waits only {ahead} of the time a kernel runs: it comes too late, or only "
+            "when the last kernel has ended",
+        )
+    return ()
+
+
 def _empty_stretches(e: Evidence) -> str:
     active = e.level("gr_active")
     step = f" in each step of {duration(e.step_s)}" if e.step_s is not None else ""
@@ -193,10 +286,10 @@ def _empty_stretches(e: Evidence) -> str:
 def _host_in_words(e: Evidence) -> str:
     """What the host did meanwhile, as far as it was seen."""
     main = e.level("host_main_cpu")
-    throttled = e.level("host_throttled")
-    if throttled >= THROTTLED.value:
-        return f"the container's CPU quota holds the program back {percent(throttled)} of the time"
-    if e.level("host_runqueue_wait") >= RUNQUEUE.value:
+    if quota_bites(e):
+        held = percent(e.level("host_throttled"))
+        return f"the container's CPU quota holds the program back {held} of the time"
+    if waits_for_core(e):
         return f"the main thread waits for a free core {percent(e.level('host_runqueue_wait'))} of the time"
     if math.isnan(main):
         return "what the host did meanwhile is unknown"

@@ -78,7 +78,9 @@ def gpu_shared(e: Evidence) -> Finding | None:
     if others:
         because.append(f"other processes hold a context: pid {', '.join(str(p) for p in others[:5])}")
     if felt:
-        because.append(f"switching between programs takes {percent(switching)} of the time")
+        because.append(
+            f"switching between programs takes {percent(switching)} of the time; gr_active counts it as work"
+        )
     return Finding(
         rule="gpu_shared",
         title="The GPU is shared with other programs.",

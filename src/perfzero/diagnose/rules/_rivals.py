@@ -1,0 +1,68 @@
+"""
+Findings that explain the same time about equally well: which they are, and what would decide.
+
+Shares of time add up, causes do not: a GPU that waits for its host may do so for either of two
+reasons that look alike in this recording. Then both are told, and what to look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from perfzero.diagnose.thresholds import UNDECIDED
+from perfzero.diagnose.verdict import Finding
+
+CAUSES: Mapping[str, str] = {
+    "launch_bound": "Launches that come too late",
+    "sync_bound": "Waiting for results of the GPU",
+    "input_starved": "Waiting for data",
+    "host_starved": "A host held back by its quota or by other programs",
+    "debug_leftovers": "A debugging switch",
+}
+"""The rules that may explain the same idle time, in the words of a sentence's beginning."""
+
+_QUOTA = (
+    "a run without the quota, or with cores of its own, decides: what stays idle then has the other cause"
+)
+_SWITCH = "a run without CUDA_LAUNCH_BLOCKING decides"
+
+DECIDES: Mapping[frozenset[str], str] = {
+    frozenset(("launch_bound", "sync_bound")): (
+        "queue_semaphore decides: while kernels run it is near 0 where launches come too late, and high "
+        "where the host waits for results"
+    ),
+    frozenset(("launch_bound", "host_starved")): _QUOTA,
+    frozenset(("sync_bound", "host_starved")): _QUOTA,
+    frozenset(("input_starved", "host_starved")): _QUOTA,
+    frozenset(("debug_leftovers", "launch_bound")): _SWITCH,
+    frozenset(("debug_leftovers", "sync_bound")): _SWITCH,
+    frozenset(("debug_leftovers", "host_starved")): _SWITCH,
+}
+"""The evidence that would tell the two apart. All of these concern the class `idle`."""
+
+
+def close(one: Finding, other: Finding) -> bool:
+    """Whether neither is so much surer that the other need not be told."""
+    return abs(one.confidence - other.confidence) < UNDECIDED.value
+
+
+def with_rivals(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """*findings*, each with its surest rival, if it has one that is a reason to act and comes near."""
+    everyone = tuple(findings)
+    return tuple(replace(one, undecided=_undecided(one, everyone)) for one in everyone)
+
+
+def _undecided(one: Finding, everyone: tuple[Finding, ...]) -> str:
+    rivals = [
+        other
+        for other in everyone
+        if frozenset((one.rule, other.rule)) in DECIDES
+        and "info" not in (one.severity, other.severity)
+        and min(one.share, other.share) > 0
+        and close(one, other)
+    ]
+    if not rivals:
+        return ""
+    rival = max(rivals, key=lambda f: f.confidence)
+    return f"{CAUSES[rival.rule]} may explain the same time; {DECIDES[frozenset((one.rule, rival.rule))]}."

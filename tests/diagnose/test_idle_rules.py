@@ -1,0 +1,225 @@
+"""Rules for an idle GPU where its queue was seen: programs whose reason is known, and what would decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from perfzero.diagnose.evidence import collect
+from perfzero.diagnose.judge import judge
+from perfzero.diagnose.rules import idle, run_rules
+from perfzero.diagnose.rules._rivals import CAUSES, DECIDES, with_rivals
+from perfzero.diagnose.thresholds import UNDECIDED
+from perfzero.diagnose.verdict import Finding
+from perfzero.sources.synthetic import Phase, observe
+from perfzero.values import Observation, Samples
+
+KERNEL = {"gr_active": 1.0, "sm_active": 0.9, "dram_read_bytes": 2e12}
+AHEAD = {"queue_empty": 0.04, "queue_semaphore": 0.96}
+LATE = {"queue_empty": 0.5, "queue_semaphore": 0.0}  # the front end is at its commands
+EMPTY = {"queue_empty": 1.0}
+HOST_FUNCTION = {"queue_empty": 0.81, "queue_semaphore": 0.19}
+TINY = {"gr_active": 1.0, "sm_active": 0.05, "launches": 250e3}
+
+
+def gaps(
+    *, queue: Mapping[str, float], idle: Mapping[str, float] = EMPTY, main: float = 1.0, **host: float
+) -> Observation:
+    """Kernels of 70 µs and gaps of 50 µs."""
+    return observe(
+        [Phase(70e-6, {**KERNEL, "launches": 1 / 70e-6, **queue}), Phase(50e-6, dict(idle))],
+        host={"host_main_cpu": main, **host},
+    )
+
+
+def tiny(*, queue: Mapping[str, float], main: float = 1.0) -> Observation:
+    """Kernels of 4 µs and gaps of 22 µs."""
+    return observe([Phase(4e-6, {**TINY, **queue}), Phase(22e-6, EMPTY)], host={"host_main_cpu": main})
+
+
+def rules(observation: Observation) -> dict[str, Finding]:
+    return {f.rule: f for f in run_rules(collect(observation))}
+
+
+def test_launches_that_come_too_late_are_proved_by_the_queue():
+    found = idle.launch_bound(collect(tiny(queue=LATE)))
+
+    assert found is not None
+    assert found.confidence > 0.9
+    assert "queue was empty" in found.because[0]
+    assert any("comes too late" in line for line in found.because)
+
+
+def test_tiny_kernels_whose_launches_come_in_time_are_not_launch_bound():
+    """A host that launches some kernels at a time and reads back after them."""
+    e = collect(tiny(queue=AHEAD))
+
+    assert idle.launch_bound(e) is None
+    found = idle.sync_bound(e)
+    assert found is not None
+    assert found.confidence > 0.8
+
+
+def test_a_host_that_runs_ahead_and_then_waits_is_sure_to_wait_for_results():
+    found = idle.sync_bound(collect(gaps(queue=AHEAD)))
+
+    assert found is not None
+    assert found.confidence == pytest.approx(0.9, abs=0.01)
+    assert any("launches come in time" in line for line in found.because)
+
+
+def test_a_host_that_never_runs_ahead_is_not_said_to_wait_for_results():
+    e = collect(gaps(queue=LATE))
+
+    assert idle.sync_bound(e) is None
+    found = idle.host_starved(e)
+    assert found is not None
+    assert any("when the last kernel has ended" in line for line in found.because)
+
+
+def test_a_queue_that_waits_beside_no_kernel_and_no_copy_is_told():
+    found = rules(
+        observe([Phase(0.006, {**KERNEL, **AHEAD, "launches": 500.0}), Phase(0.004, HOST_FUNCTION)])
+    )
+
+    assert found["queue_wait"].share == pytest.approx(0.4, abs=0.02)
+    assert found["queue_wait"].severity == "bad"
+    assert "host_starved" not in found  # nothing is left for it
+
+
+@pytest.mark.parametrize(
+    "pause",
+    [EMPTY, {"queue_empty": 0.91, "queue_semaphore": 0.09, "ce_active": 1.0, "pcie_rx_bytes": 5.7e10}],
+    ids=["nothing submitted", "a copy"],
+)
+def test_a_queue_that_is_empty_or_waits_for_a_copy_is_no_wait_in_the_queue(pause):
+    assert "queue_wait" not in rules(
+        observe([Phase(0.006, {**KERNEL, **AHEAD, "launches": 500.0}), Phase(0.004, pause)])
+    )
+
+
+def test_waits_in_the_queue_below_a_tenth_of_the_time_are_not_told():
+    assert "queue_wait" not in rules(
+        observe([Phase(0.0191, {**KERNEL, **AHEAD, "launches": 500.0}), Phase(0.0019, HOST_FUNCTION)])
+    )
+
+
+def test_what_waits_in_the_queue_is_not_counted_again_as_a_starved_host():
+    found = rules(
+        observe(
+            [
+                Phase(0.010, {**KERNEL, **AHEAD, "launches": 500.0}),
+                Phase(0.004, HOST_FUNCTION),
+                Phase(0.006, EMPTY),
+            ]
+        )
+    )
+
+    assert found["queue_wait"].share == pytest.approx(0.2, abs=0.02)
+    assert found["host_starved"].share == pytest.approx(0.3, abs=0.02)
+
+
+def test_waiting_for_data_names_the_empty_queue_before_the_loaders():
+    starved = observe(
+        [Phase(0.02, {**KERNEL, **AHEAD, "launches": 700.0}), Phase(0.08, EMPTY)],
+        host={"host_main_cpu": 0.2, "host_workers": 4.0, "host_worker_cpu": 1.0},
+    )
+
+    found = idle.input_starved(collect(starved))
+
+    assert found is not None
+    assert "the host had submitted nothing" in found.because[0]
+
+
+def test_without_the_queue_nothing_is_said_of_it(program):
+    for name in ("tiny_kernels", "synchronising", "sleeping", "input_starved_resnet50"):
+        for found in run_rules(collect(program(name))):
+            assert not any("queue" in line for line in found.because)
+
+
+@pytest.mark.parametrize(
+    ("host", "remedy"),
+    [({"host_throttled": 0.3}, "CPU quota"), ({"host_runqueue_wait": 0.4}, "cores of its own")],
+)
+def test_a_host_that_is_held_back_gets_the_remedy_for_that_first(program, host, remedy):
+    found = idle.host_starved(collect(program("sleeping", host=host)))
+
+    assert found is not None
+    assert remedy in found.remedies[0].text
+    assert "held back" in found.title
+
+
+def test_a_host_that_nobody_holds_back_is_looked_at_first(program):
+    found = idle.host_starved(collect(program("sleeping")))
+
+    assert found is not None
+    assert "py-spy" in found.remedies[0].text
+    assert "held back" not in found.title
+
+
+def test_a_quota_beside_loaders_at_work_leaves_two_causes_and_says_what_decides(program):
+    found = rules(program("input_starved_resnet50", host={"host_throttled": 0.3}))
+
+    assert found["input_starved"].undecided.startswith("A host held back")
+    assert "without the quota" in found["input_starved"].undecided
+    assert found["host_starved"].undecided.startswith("Waiting for data")
+
+
+def test_loaders_at_work_without_a_quota_have_no_rival(program):
+    found = rules(program("input_starved_resnet50"))
+
+    assert "host_starved" not in found
+    assert found["input_starved"].undecided == ""
+
+
+def test_tiny_kernels_of_an_unseen_host_and_an_unseen_queue_may_have_either_cause(program):
+    hidden = replace(program("tiny_kernels"), host=Samples.empty())
+
+    found = rules(hidden)
+
+    assert "queue_semaphore decides" in found["launch_bound"].undecided
+    assert found["sync_bound"].undecided.startswith("Launches that come too late")
+
+
+def test_a_seen_host_that_never_rests_leaves_no_rival(program):
+    found = rules(program("tiny_kernels"))
+
+    assert "sync_bound" not in found
+    assert found["launch_bound"].undecided == ""
+
+
+@pytest.mark.parametrize(("apart", "told"), [(0.19, True), (0.21, False)])
+def test_a_rival_comes_near_in_confidence(apart, told):
+    one = Finding("sync_bound", "", "bad", 0.5, 0.6, ())
+    other = Finding("host_starved", "", "bad", 0.5, 0.6 + apart, ())
+
+    assert bool(with_rivals([one, other])[0].undecided) is told
+    assert UNDECIDED.value == 0.2
+
+
+def test_findings_of_other_time_are_no_rivals():
+    one = Finding("sync_bound", "", "bad", 0.5, 0.6, ())
+    other = Finding("memory_bound", "", "bad", 0.5, 0.6, ())
+
+    assert all(f.undecided == "" for f in with_rivals([one, other]))
+
+
+def test_what_asks_for_nothing_is_no_rival():
+    one = Finding("sync_bound", "", "bad", 0.5, 0.6, ())
+    other = Finding("host_starved", "", "info", 0.5, 0.6, ())
+
+    assert all(f.undecided == "" for f in with_rivals([one, other]))
+
+
+def test_every_rival_has_a_name_in_words():
+    assert {name for pair in DECIDES for name in pair} == set(CAUSES)
+
+
+def test_the_verdict_of_a_program_that_never_waits_is_not_changed_by_its_queue(program):
+    seen = program("fp32_gemm")
+    queue = {"queue_empty": np.full(len(seen.pm), 0.05), "queue_semaphore": np.full(len(seen.pm), 0.95)}
+
+    assert judge(replace(seen, pm=seen.pm.with_columns(queue))).verdict == judge(seen).verdict
