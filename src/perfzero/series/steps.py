@@ -494,8 +494,11 @@ def _by_work(every: Sequence[Train], parts: tuple[Stretch, ...]) -> tuple[Steps,
         other = np.abs(np.concatenate(relative)) > 3.0 * SAME_WORK
         if np.mean(np.sum(other, axis=1) >= 2) > OTHER_WORK:
             continue
-        pairs = zip(train.onsets, parts, strict=True)
+        pairs = list(zip(train.onsets, parts, strict=True))
         gaps = np.concatenate([np.diff(on) * part.spacing_ns / 1e9 for on, part in pairs])
+        room = sum(part.length_s for on, part in pairs if len(on) > 1) / sum(len(on) > 1 for on, _ in pairs)
+        if room < IN_WINDOW * float(np.mean(gaps)):
+            continue
         if float(np.median(gaps)) >= SHORTEST * parts[0].spacing_ns / 1e9:
             found.append((float(np.median(spread)), train, gaps))
     found.sort(key=lambda f: f[0])

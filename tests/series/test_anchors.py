@@ -1,0 +1,113 @@
+"""Onsets are found where pulses begin, to a part of a sample, and holes are not filled."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from perfzero.series.anchors import stretches, trains
+from perfzero.values import FloatArray, Samples
+
+MS = 1_000_000
+
+
+def table(values: FloatArray, *, name: str = "sm_active") -> Samples:
+    """*values* every millisecond."""
+    start = 1_700_000_000_000_000_000 + np.arange(len(values), dtype=np.int64) * MS
+    return Samples(start, start + MS, {name: values})
+
+
+def averaged(edges: FloatArray, *, rows: int, low: float = 0.1, high: float = 0.9) -> FloatArray:
+    """Means over samples of a level that is high between edges 0 and 1, 2 and 3, and so on."""
+    at = np.arange(rows + 1.0)
+    knots = np.r_[0.0, edges, rows + 1.0]
+    levels = np.where(np.arange(len(edges) + 1) % 2 == 1, high, low)
+    return np.diff(np.interp(at, knots, np.r_[0.0, np.cumsum(levels * np.diff(knots))]))
+
+
+def pulses(count: int, *, period: float, width: float, first: float = 3.3) -> FloatArray:
+    on = first + period * np.arange(count)
+    return np.column_stack([on, on + width]).ravel()
+
+
+def test_an_onset_is_placed_within_the_sample_it_falls_into():
+    edges = pulses(20, period=17.37, width=6.0)
+    found = next(iter(trains(stretches(table(averaged(edges, rows=380))))))
+
+    np.testing.assert_allclose(found.onsets[0], edges[::2], atol=0.02)
+
+
+def test_a_lost_sample_leaves_the_onsets_around_it_where_they_were():
+    edges = pulses(20, period=17.37, width=6.0)
+    whole = table(averaged(edges, rows=380))
+    keep = np.ones(len(whole), np.bool_)
+    keep[[50, 120, 121]] = False
+    found = next(iter(trains(stretches(whole.where(keep)))))
+
+    np.testing.assert_allclose(found.onsets[0], edges[::2], atol=1.5)
+
+
+def test_a_long_hole_ends_a_stretch():
+    whole = table(averaged(pulses(20, period=17.37, width=6.0), rows=380))
+    at = np.arange(len(whole))
+    parts = stretches(whole.where((at < 150) | (at >= 200)))
+
+    assert [part.rows for part in parts] == [150, 180]
+    assert parts[1].start_ns == whole.start_ns[200]
+
+
+def test_amounts_become_rates():
+    parts = stretches(table(np.full(100, 5.0), name="launches"))
+
+    np.testing.assert_allclose(parts[0].columns["launches"], 5000.0)
+
+
+def test_the_wide_pulses_have_a_train_of_their_own():
+    narrow, wide = pulses(60, period=20.0, width=4.0), pulses(15, period=80.0, width=10.0)
+    values = np.maximum(averaged(narrow, rows=1200), averaged(wide, rows=1200))
+    counts = {len(train.onsets[0]) for train in trains(stretches(table(values)))}
+
+    assert {15, 60} <= counts
+
+
+def test_pulses_after_a_long_rest_have_a_train_of_their_own():
+    on = np.concatenate([100.0 * k + np.array([5.0, 15.0, 25.0, 35.0]) for k in range(12)])
+    values = averaged(np.column_stack([on, on + 5.0]).ravel(), rows=1200)
+    counts = {len(train.onsets[0]) for train in trains(stretches(table(values)))}
+
+    assert {48, 11} <= counts  # what the first pulse rested before was not seen
+
+
+def test_only_a_minority_of_memory_traffic_counts_as_work_of_its_own():
+    rare = table(averaged(pulses(20, period=17.0, width=3.0), rows=380), name="dram_write_bytes")
+    usual = table(averaged(pulses(20, period=17.0, width=14.0), rows=380), name="dram_write_bytes")
+
+    assert any(train.adds_work for train in trains(stretches(rare)))
+    assert not any(train.adds_work for train in trains(stretches(usual)))
+
+
+def test_a_constant_has_no_onsets():
+    assert list(trains(stretches(table(np.full(500, 0.7))))) == []
+
+
+def test_a_small_ripple_has_no_onsets():
+    """A product shorter than a sample beats with the sampling: 3 % of ripple (H200)."""
+    values = 0.9 + 0.015 * np.sin(np.arange(500) * 2 * np.pi / 5)
+
+    assert list(trains(stretches(table(values)))) == []
+
+
+def test_one_outlier_is_no_pulse():
+    values = np.full(500, 0.5)
+    values[250] = 1.0
+
+    assert list(trains(stretches(table(values)))) == []
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_too_few_samples_make_no_stretch(rows: int):
+    assert stretches(table(np.zeros(rows))) == ()
+
+
+def test_a_column_that_is_never_there_is_ignored():
+    assert list(trains(stretches(table(np.full(100, np.nan))))) == []

@@ -1,0 +1,223 @@
+"""Step times are found where there are steps, to 2 %; where there are none, that is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from perfzero.series.steps import NoSteps, Steps, find_steps
+from perfzero.store.reader import open_recording
+from perfzero.values import Samples
+from series.simulated_programs import (
+    PROGRAMS,
+    START_NS,
+    STEPLESS,
+    Program,
+    mean_between,
+    of_length,
+    sampled,
+    stepless,
+    train,
+    verdict,
+    watched,
+)
+
+RECORDINGS = Path(__file__).parent.parent / "recordings"
+
+
+def found(program: Program, *, seconds: float = 4.0, seed: int = 1, dropped: float = 0.0) -> Steps:
+    answer = find_steps(
+        *watched(train(program, seconds=seconds + 1, seed=seed), seconds=seconds, seed=seed, dropped=dropped)
+    )
+    assert isinstance(answer, Steps), answer
+    return answer
+
+
+def refused(*tables: Samples) -> str:
+    answer = find_steps(*tables)
+    assert isinstance(answer, NoSteps), answer
+    return answer.reason
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("dropped", [0.0, 0.2])
+def test_the_step_is_found_or_not_at_all(name: str, dropped: float):
+    """The table of docs/steps.md holds: 2 tries each here, 100 there."""
+    verdicts = [verdict(of_length(PROGRAMS[name], 0.1), seed=50 + s, dropped=dropped) for s in range(2)]
+
+    assert verdicts == ["right", "right"]
+
+
+@pytest.mark.parametrize("step_s", [0.003, 0.02, 0.5])
+def test_steps_of_any_length_are_found(step_s: float):
+    assert verdict(Program(step_s, jitter=0.05), seed=5) == "right"
+
+
+def test_steps_of_two_seconds_are_found_in_a_long_window():
+    program = Program(2.0, jitter=0.05, micro=8)
+    timeline = train(program, seconds=41.0, seed=3)
+    window = sampled(timeline, seconds=40.0, period_s=0.002, noise=0.08, seed=3)
+    answer = find_steps(window)
+
+    assert isinstance(answer, Steps)
+    assert answer.step_s == pytest.approx(mean_between(timeline, answer.starts_ns, longest_s=5.0), rel=0.02)
+
+
+@pytest.mark.parametrize("kind", STEPLESS)
+@pytest.mark.parametrize("mean_s", [0.005, 0.03, 0.1])
+def test_what_has_no_step_gets_none(kind: str, mean_s: float):
+    assert refused(*stepless(kind, mean_s=mean_s, seed=7))
+
+
+def test_micro_steps_are_told_from_the_step():
+    steps = found(Program(0.2, jitter=0.05, micro=8), seconds=8.0)
+
+    assert steps.step_s == pytest.approx(0.2, rel=0.03)
+    assert steps.micro_per_step == 8
+    assert steps.micro_s == pytest.approx(0.2 * 0.9 / 8, rel=0.05)
+
+
+def test_a_step_without_micro_steps_has_none():
+    steps = found(Program(0.1, jitter=0.02))
+
+    assert (steps.micro_s, steps.micro_per_step) == (None, None)
+
+
+def test_a_stall_is_not_part_of_the_step_time():
+    """Five steps long, after every twentieth: the mean over everything would be a quarter longer."""
+    steps = found(Program(0.05, jitter=0.02, stall_every=20), seconds=6.0)
+
+    assert steps.step_s == pytest.approx(0.05, rel=0.02)
+
+
+def test_the_jitter_is_that_of_the_program():
+    assert found(Program(0.05, jitter=0.12), seconds=8.0).jitter == pytest.approx(0.12, abs=0.03)
+
+
+def test_the_interval_holds_the_true_mean():
+    """Of 8 intervals of 95 %, at least 6 hold what the program was made with."""
+    inside = 0
+    for seed in range(8):
+        steps = found(Program(0.05, jitter=0.1), seconds=2.0, seed=seed)
+        inside += steps.low_s <= 0.05 <= steps.high_s
+        assert steps.low_s < steps.step_s < steps.high_s
+
+    assert inside >= 6
+
+
+def test_starts_lie_one_step_apart_and_begin_with_the_same_mark():
+    program = Program(0.1, jitter=0.05)
+    timeline = train(program, seconds=5.0, seed=1)
+    steps = found(program)
+    phase = (steps.starts_ns - START_NS) / 1e9
+    true = timeline.starts_s[np.searchsorted(timeline.starts_s, phase) - 1]
+
+    assert np.all(np.diff(steps.starts_ns) > 0)
+    assert np.std((phase - true) / 0.1) < 0.1
+    assert steps.count >= 36
+
+
+def test_windows_are_not_joined_across_the_time_between_them():
+    program = Program(0.1, jitter=0.05)
+    timeline = train(program, seconds=31.0, seed=4)
+    windows = tuple((10.0 * k, 10.0 * k + 1.03) for k in range(3))
+    pieces = sampled(timeline, seconds=30.0, period_s=0.001, noise=0.05, seed=4, windows=windows)
+    answer = find_steps(pieces)
+
+    assert isinstance(answer, Steps)
+    assert answer.step_s == pytest.approx(mean_between(timeline, answer.starts_ns, longest_s=0.2), rel=0.02)
+    assert answer.count <= 30
+
+
+def test_windows_shorter_than_three_steps_give_nothing():
+    timeline = train(Program(0.4, jitter=0.05), seconds=61.0, seed=4)
+    windows = tuple((3.0 * k, 3.0 * k + 1.0) for k in range(20))
+
+    refused(sampled(timeline, seconds=60.0, period_s=0.002, noise=0.05, seed=4, windows=windows))
+
+
+def test_a_step_between_the_samples_is_not_taken_for_its_beat_with_them():
+    """Every 6.4 ms seen every 2 ms repeats after 32 ms too; the burst is too short to count them."""
+    for step_s in (0.0064, 0.0049, 0.0087):
+        timeline = train(Program(step_s, jitter=0.0), seconds=7.0, seed=1)
+        window = sampled(timeline, seconds=6.0, period_s=0.002, noise=0.0, seed=1)
+        burst = sampled(timeline, seconds=0.05, period_s=2e-5, noise=0.02, seed=2)
+        answer = find_steps(window, burst)
+
+        assert isinstance(answer, NoSteps) or answer.step_s == pytest.approx(step_s, rel=0.02)
+
+
+def test_a_stall_between_steps_too_short_to_see_is_not_the_step():
+    """Steps of 3 ms with a stall every 20: the windows at 1 ms show the stalls best."""
+    tables = watched(
+        train(Program(0.003, jitter=0.05, stall_every=20), seconds=5.0, seed=2), seconds=4.0, seed=2
+    )
+    answer = find_steps(*tables)
+
+    assert isinstance(answer, NoSteps) or answer.step_s == pytest.approx(0.003, rel=0.05)
+
+
+def test_shifting_time_shifts_the_starts_and_nothing_else():
+    window, zoom = watched(train(Program(0.1, jitter=0.1), seconds=5.0, seed=9), seconds=4.0, seed=9)
+    day = 86_400_000_000_000
+    later = [Samples(t.start_ns + day, t.end_ns + day, t.columns) for t in (window, zoom)]
+    first, second = find_steps(window, zoom), find_steps(*later)
+
+    assert isinstance(first, Steps)
+    assert isinstance(second, Steps)
+    assert second.step_s == first.step_s
+    np.testing.assert_array_equal(second.starts_ns, first.starts_ns + day)
+
+
+def test_nothing_sampled_is_no_step():
+    assert "sampled closely enough" in refused()
+    assert "Too few samples" in refused(Samples.empty())
+
+
+def test_samples_without_a_value_are_no_step():
+    start = START_NS + np.arange(400, dtype=np.int64) * 1_000_000
+    refused(Samples(start, start + 1_000_000, {"gr_active": np.full(400, np.nan)}))
+
+
+def test_a_marked_step_in_a_single_channel_is_not_believed():
+    window, _ = watched(train(Program(0.1, jitter=0.02), seconds=5.0, seed=9), seconds=4.0, seed=9)
+
+    refused(Samples(window.start_ns, window.end_ns, {"tensor_active": window.column("tensor_active")}))
+
+
+@pytest.mark.parametrize(
+    ("case", "low_s", "high_s", "how"),
+    [
+        # 8192³ bf16 at 653 TFLOP/s takes 1.68 ms, 4096³ fp32 at 50.4 TFLOP/s 2.73 ms (docs/measurements.md).
+        ("bf16_gemm_capped", 0.00160, 0.00175, "anchor"),
+        ("fp32_gemm", 0.0026, 0.0028, "anchor"),
+        # 12 GiB moved per step at 90 % of 4.8 TB/s.
+        ("elementwise_chain", 0.0028, 0.0031, "autocorrelation"),
+        ("transformer_healthy", 0.169, 0.174, "anchor"),
+        ("resnet50_nchw", 0.102, 0.106, "anchor"),
+        ("resnet50_channels_last", 0.053, 0.055, "anchor"),
+        # 512 MiB at 8.2 GB/s, the launch after it included.
+        ("pageable_copies", 0.060, 0.070, "anchor"),
+    ],
+)
+def test_the_steps_of_known_programs_are_found_in_their_recordings(
+    case: str, low_s: float, high_s: float, how: str
+):
+    seen = open_recording(RECORDINGS / case).observation(0)
+    busy = seen.pm.start_ns[seen.pm.column("gr_active") > 0.001]
+    steady = seen.pm.between(int(busy[0]), int(busy[-1]) + 2_000_000)
+    # What comes before the last two windows is preparation.
+    steady = steady.between(steady.start_ns[-1] - 6_000_000_000, steady.end_ns[-1])
+    answer = find_steps(steady, seen.zoom)
+
+    assert isinstance(answer, Steps), answer
+    assert low_s <= answer.step_s <= high_s
+    assert answer.how == how
+
+
+def test_tiny_kernels_have_no_visible_step():
+    seen = open_recording(RECORDINGS / "tiny_kernels_graph").observation(0)
+
+    refused(seen.zoom)
