@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+import pytest
+
 from perfzero.record.policy import (
     DEFAULTS,
     STEPS_PAUSE,
@@ -157,3 +159,148 @@ def test_windows_by_steps_are_ten_windows_apart_at_least():
     policy = Policy(Settings())
     assert policy.every(0.1) == STEPS_PAUSE * DEFAULTS.window_s
     assert policy.every(60.0) == 60.0
+
+
+# --- what steps and overflows change ---
+
+
+def settled(settings=DEFAULT):
+    """A policy with its first session open, in the steady state, and the moment."""
+    policy = Policy(settings)
+    assert policy.decide(Situation(5.0, True, True, False, "none", False)).verb == "open"
+    return policy, 5.0
+
+
+def values(choices):
+    return {choice.what: choice.value for choice in choices}
+
+
+def test_windows_hold_eight_steps_up_to_two_seconds():
+    assert values(Policy(DEFAULT).step_seen(0.150))["window_s"] == pytest.approx(1.2)
+    assert values(Policy(DEFAULT).step_seen(0.6))["window_s"] == 2.0
+    assert "window_s" not in values(Policy(DEFAULT).step_seen(0.05))  # ten fit already
+
+
+def test_a_window_that_was_asked_for_keeps_its_length_and_its_spacing():
+    settings = Settings(window_s=0.7, every_s=5.0)
+    assert "window_s" not in values(Policy(settings).step_seen(0.6))
+    # With the spacing alone there is room for the pause, whatever a step takes.
+    assert values(Policy(Settings(every_s=3.0)).step_seen(0.6))["window_s"] == 1.5
+
+
+@pytest.mark.parametrize(("step_s", "period_ns"), [(0.010, 1e6), (0.040, 1e6), (2.5, 5e6)])
+def test_a_step_has_twenty_samples_and_not_thousands(step_s, period_ns):
+    assert values(Policy(DEFAULT).step_seen(step_s))["period_ns"] == period_ns
+
+
+@pytest.mark.parametrize("step_s", [0.009, 0.041, 0.3, 2.0])
+def test_other_steps_leave_the_period_alone(step_s):
+    assert "period_ns" not in values(Policy(DEFAULT).step_seen(step_s))
+
+
+@pytest.mark.parametrize("asked", [Settings(adapt_period=False), Settings(continuous=True)])
+def test_a_period_that_was_asked_for_is_never_changed(asked):
+    policy, _ = settled(asked)
+    assert "period_ns" not in values(policy.step_seen(0.02))
+    if not asked.adapt_period:
+        assert policy.overflowed("the buffer overflowed") is None
+
+
+def test_the_period_follows_the_steps_at_most_twice():
+    policy = Policy(DEFAULT)
+    changed = [bool({"period_ns"} & set(values(policy.step_seen(s)))) for s in (0.02, 3.0, 0.02, 3.0)]
+    assert changed == [True, True, False, False]
+
+
+def test_a_better_period_waits_until_a_session_is_opened_anyway():
+    policy, now = settled()
+    policy.step_seen(0.03)  # 15 samples a step: good enough for now
+    assert policy.decide(Situation(now, True, True, False, "window", False)).verb == "start"
+
+    policy, now = settled()
+    policy.step_seen(0.015)  # seven are not
+    assert policy.decide(Situation(now, True, True, False, "window", False)).verb == "close"
+    again = policy.decide(Situation(now, True, True, False, "none", False))
+    assert (again.verb, again.period_ns) == ("open", 1_000_000)
+
+
+def test_shorter_samples_make_the_rest_of_the_close_look_shorter():
+    policy, _ = settled()
+    played = []
+    now, session = 5.0, "window"
+    for _ in range(200):
+        action = policy.decide(Situation(now, True, True, False, session, False))
+        session = {"open": "zoom" if action.zoom else "window", "close": "none"}.get(action.verb, session)
+        if action.verb == "start":
+            played.append((action.kind, action.duration_s))
+            policy.step_seen(0.02)
+            now += action.duration_s
+        now += 0.2
+    dense = [length for kind, length in played if kind == "dense"]
+    assert dense == [DEFAULTS.zoom_after_s, (DEFAULTS.dense_s - DEFAULTS.zoom_after_s) / 2]
+
+
+def test_the_burst_covers_three_steps_in_five_thousand_samples():
+    burst = values(Policy(DEFAULT).step_seen(0.05))
+    assert burst["zoom_s"] == pytest.approx(0.15)
+    assert burst["zoom_period_ns"] == 30_000
+
+    longest = values(Policy(DEFAULT).step_seen(0.15))
+    assert (longest["zoom_s"], longest["zoom_period_ns"]) == (0.25, 50_000)
+
+
+def test_the_burst_of_long_steps_and_of_a_period_that_was_asked_for_stays():
+    assert not {"zoom_s", "zoom_period_ns"} & set(values(Policy(DEFAULT).step_seen(0.2)))
+    asked = values(Policy(Settings(zoom_period_ns=10_000, adapt_zoom=False)).step_seen(0.05))
+    assert not {"zoom_s", "zoom_period_ns"} & set(asked)  # 5,000 samples already
+    assert values(Policy(Settings(zoom_period_ns=None)).step_seen(0.05)) == {}
+
+
+def test_each_overflow_doubles_the_period_up_to_twenty_milliseconds():
+    policy, now = settled()
+    seen = []
+    for _ in range(6):
+        choice = policy.overflowed("the hardware buffer overflowed")
+        assert choice is None or "overflowed" in choice.why
+        closing = policy.decide(Situation(now, True, True, False, "window", False))
+        if choice is None:
+            assert closing.verb == "start"
+            break
+        assert closing.verb == "close"
+        seen.append(policy.decide(Situation(now, True, True, False, "none", False)).period_ns)
+    assert seen == [4_000_000, 8_000_000, 16_000_000]
+
+
+def test_several_overflows_of_one_window_count_once():
+    policy, _ = settled()
+    assert policy.overflowed("the hardware buffer overflowed") is not None
+    assert policy.overflowed("the hardware buffer overflowed") is None
+
+
+def test_after_an_overflow_short_steps_do_not_bring_the_short_period_back():
+    policy, _ = settled()
+    policy.overflowed("the hardware buffer overflowed")
+    assert "period_ns" not in values(policy.step_seen(0.02))
+
+
+@pytest.mark.parametrize("capped", [False, True])
+def test_a_run_that_ends_when_it_is_sure_has_windows_sooner(capped):
+    played = play(Settings(until_sure=True), capped=capped, seconds=120.0)
+    late = [at for at, kind, _ in played.windows if kind == "regular" and at > 12.0]
+    assert len([at for at in late if at < 60.0]) >= 3
+    assert late[1] - late[0] < 11.0
+
+
+def test_the_close_look_lasts_from_warm_up_until_the_dense_stretch_is_over():
+    policy, session, ends = Policy(DEFAULT), "none", -1.0
+    seen = []
+    for tick in range(200):
+        now = tick * 0.2
+        action = policy.decide(Situation(now, True, now >= 8.0, False, session, now < ends))
+        session = {"open": "zoom" if action.zoom else "window", "close": "none"}.get(action.verb, session)
+        ends = now + action.duration_s if action.verb == "start" else ends
+        seen.append((now, policy.looks_closely(now)))
+    closely = [now for now, yes in seen if yes]
+    assert 8.0 <= closely[0] < 8.3
+    assert 18.0 < closely[-1] < 21.0
+    assert len(closely) == round((closely[-1] - closely[0]) / 0.2) + 1

@@ -7,19 +7,27 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from perfzero.errors import BrokenRecording, DeviceBusy, UsageError
+from perfzero.errors import DeviceBusy, UsageError
+from perfzero.record import certainty as certainty_module
 from perfzero.record import sampler_client
 from perfzero.record import sampling as sampling_module
 from perfzero.record import session as session_module
 from perfzero.record import watch as watch_module
+from perfzero.record.certainty import Judgement
 from perfzero.record.launch import CannotStart
 from perfzero.record.policy import Settings
+from perfzero.record.progress import Progress
 from perfzero.record.session import Recorder, Target
+from perfzero.record.settle import Settling
+from perfzero.series.steps import NoSteps, Steps
 from perfzero.store.reader import open_recording
 from simulated_sampler import simulated
 
@@ -297,32 +305,128 @@ def test_the_programs_environment_is_still_known_when_it_has_ended(library, samp
     assert recording.observation(0).process.threads_env["OMP_NUM_THREADS"] == "3"
 
 
+def steps(step_s: float) -> Steps:
+    return Steps(step_s, step_s, step_s, 0.0, None, None, np.empty(0, np.int64), "anchor", 9)
+
+
 def test_a_step_time_that_shows_late_spaces_the_windows_then(library, sampler, tmp_path, monkeypatch):
     monkeypatch.setattr(session_module, "STEPS_AFTER_S", 0.5)
-    found = iter([None, None, 0.4])
-    monkeypatch.setattr("perfzero.series.period.step_period", lambda samples: next(found))
+    monkeypatch.setattr(watch_module, "LOOK_AGAIN", 1.0)
+    found = iter([NoSteps("not yet"), NoSteps("not yet"), *[steps(0.4)] * 99])
+    monkeypatch.setattr("perfzero.series.steps.find_steps", lambda samples: next(found))
     said: list[str] = []
-    recorder = Recorder(program(2.0), output=tmp_path / "r", settings=AT_ONCE, every_steps=1, say=said.append)
+    settings = replace(AT_ONCE, window_s=0.1, every_s=0.3)
+    recorder = Recorder(
+        program(3.0), output=tmp_path / "r", settings=settings, every_steps=1, say=said.append
+    )
     recorder.start()
-    watch_for(recorder, 1.9)
+    watch_for(recorder, 2.9)
     recorder.end()
     recorder.wait()
 
     assert len([text for text in said if "no step time can be seen yet" in text]) == 1
-    # One step is 0.4 s, and windows of 0.5 s want pauses.
-    assert any("a step takes 400.0 ms: a window every 12 steps, as windows need pauses" in t for t in said)
+    # One step is 0.4 s, and windows of 0.1 s want pauses.
+    spaced = [text for text in said if "a step takes 400.0 ms: a window every 2 steps, as windows" in text]
+    assert len(spaced) == 1
 
 
-def test_a_recording_that_cannot_be_read_for_its_steps_is_no_reason_to_end(
-    library, sampler, tmp_path, monkeypatch
-):
-    def broken(path: Path) -> None:
-        raise BrokenRecording("cut off")
+# --- until it is sure ---
 
-    monkeypatch.setattr(session_module, "STEPS_AFTER_S", 0.2)
-    monkeypatch.setattr("perfzero.store.reader.open_recording", broken)
-    recorder = Recorder(program(1.0), output=tmp_path / "r", settings=AT_ONCE, every_steps=100)
+
+class Decided:
+    """A judge that always says the same at once; None stands for judging that fails."""
+
+    cpu_s = 0.5
+
+    def __init__(self, judgement: Judgement | None) -> None:
+        self.judgement = judgement
+        self.asked: list[tuple[str, list[int], str]] = []
+        self.closed = False
+
+    def ask(self, recording: Path, gpus: Collection[int]) -> None:
+        readable = open_recording(recording)
+        self.asked.append((readable.manifest.state, list(gpus), readable.observation(0).tier))
+
+    def answer(self) -> dict[int, Judgement]:
+        return {} if self.judgement is None else dict.fromkeys(self.asked[-1][1], self.judgement)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    """Judgements of averages, and what they have to last, in a hundredth of the time."""
+    for name in ("SURE_AFTER_S", "LEAST_PAUSE_S", "PAUSE_SHARE"):
+        monkeypatch.setattr(session_module, name, 0.0)
+    monkeypatch.setattr(certainty_module, "SPAN_S", 0.1)
+    monkeypatch.setattr(watch_module, "GPM_EVERY_S", 0.2)
+    monkeypatch.setattr(watch_module, "GPM_EARLY_EVERY_S", 0.2)
+    monkeypatch.setattr(
+        Settling, "settled_at", property(lambda self: 0.0, lambda self, at: None), raising=False
+    )
+
+
+def until_sure(judge: Decided, folder: Path, *, seconds: float = 1.5) -> tuple[Any, list[str], Any]:
+    """How the watching of a program of GPM averages ended, what was said, and the recording."""
+    said: list[str] = []
+    options = {"settings": AT_ONCE, "source": "gpm", "say": said.append, "judge": judge}
+    recorder = Recorder(program(seconds, code=3), output=folder, **options)
     recorder.start()
-    assert recorder.watch() == "program"
+    ending = recorder.watch()
+    recording = open_recording(recorder.end())
+    assert recorder.watched.running is (ending == "sure")
+    assert recorder.wait() == 3
+    return ending, said, recording
+
+
+def test_sampling_ends_when_the_verdict_is_sure_and_the_program_goes_on(library, tmp_path, soon):
+    library.gpm_values = {1: 97.0, 2: 80.0, 5: 40.0, 10: 30.0}
+    judge = Decided(Judgement("well_used", 0.9))
+    ending, said, recording = until_sure(judge, tmp_path / "r", seconds=3.0)
+
+    assert ending == "sure"
+    assert judge.closed
+    assert judge.asked == [("recording", [0], "gpm")] * 3
+    assert any("the verdict is sure after" in text and "the program goes on" in text for text in said)
+    assert [n.text[:19] for n in recording.notes() if n.kind == "sure"] == ["The verdict is sure"]
+    assert recording.manifest.settings["sure"] == 0.8
+    assert recording.manifest.cost.recorder_cpu_s >= 0.5
+
+
+@pytest.mark.parametrize(
+    ("judgement", "doubt", "most"),
+    [(Judgement("memory_bound", 0.5), "confidence of 0.50", 99), (None, "could not be judged", 3)],
+)
+def test_a_verdict_that_never_becomes_sure_leaves_its_doubt(judgement, doubt, most, library, tmp_path, soon):
+    library.gpm_values = {1: 97.0, 2: 80.0, 5: 40.0, 10: 30.0}
+    judge = Decided(judgement)
+    ending, said, _ = until_sure(judge, tmp_path / "r", seconds=2.5)
+
+    assert ending == "program"
+    assert judge.closed
+    assert any("the verdict never became sure" in text and doubt in text for text in said)
+    assert 3 <= len(judge.asked) <= most  # one that cannot judge is let alone
+
+
+def test_the_judge_is_asked_only_when_something_new_was_seen(library, tmp_path, soon, monkeypatch):
+    library.gpm_values = {1: 97.0, 2: 80.0, 5: 40.0, 10: 30.0}
+    monkeypatch.setattr(watch_module, "GPM_EVERY_S", 0.8)
+    monkeypatch.setattr(watch_module, "GPM_EARLY_EVERY_S", 0.8)
+    judge = Decided(Judgement("memory_bound", 0.5))
+    _, _, recording = until_sure(judge, tmp_path / "r", seconds=2.0)
+    assert 1 <= len(judge.asked) <= len(recording.samples("gpm", 0))
+
+
+def test_progress_tells_once_a_second_what_happens(library, sampler, tmp_path):
+    shown: list[Progress] = []
+    recorder = Recorder(program(2.5), output=tmp_path / "r", settings=AT_ONCE, show=shown.append)
+    recorder.start()
+    recorder.watch()
     recorder.end()
     recorder.wait()
+
+    assert 2 <= len(shown) <= 3
+    assert shown[0].state in ("waiting for work", "warm-up")
+    assert shown[-1].state == "warm-up"
+    assert (shown[-1].lost, shown[-1].step_s) == (0, None)

@@ -16,6 +16,10 @@ windows become rarer as a run goes on and repeats itself.
 In a program that has just been launched nothing is opened in the first two seconds of work: whether the
 board is at its cap shows only then, and a session that is opened and closed again for one early
 window costs us as much as each later one.
+
+Once a step has been seen, length and period of windows and burst follow it (`perfzero.record.choice`),
+and after an overflow samples become longer. A period belongs to a session: a better one waits until a
+session is opened anyway, as it is after the burst, and only a clear gain is worth a session of its own.
 """
 
 from __future__ import annotations
@@ -23,6 +27,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from perfzero.record.choice import (
+    FEWEST_SAMPLES_PER_STEP,
+    Choice,
+    burst_for,
+    period_after_overflow,
+    period_for,
+    window_for,
+)
 from perfzero.values import WindowKind
 
 Verb = Literal["nothing", "open", "start", "close"]
@@ -34,15 +46,19 @@ class Settings:
     What the user asked for, or the defaults. Seconds, and nanoseconds for periods.
 
     `window_s`/`every_s` given make the pattern explicit; `continuous` beats it. `first_after_s` is 0
-    for a program that was running before us.
+    for a program that was running before us. `adapt_period` and `adapt_zoom` are off where the user has
+    named the period. `until_sure` is for a run that ends with its verdict: windows come sooner.
     """
 
     period_ns: int = 2_000_000
+    adapt_period: bool = True
     window_s: float | None = None
     every_s: float | None = None
     continuous: bool = False
     zoom_period_ns: int | None = 20_000
+    adapt_zoom: bool = True
     zoom_s: float = 0.05
+    until_sure: bool = False
     first_after_s: float = 2.0  # of work; the board's power follows within a second or two
 
 
@@ -63,6 +79,8 @@ class Defaults:
     capped_warming_after_s: float = 6.0  # most programs have settled by then, and this one is saved
     capped_warming_every_s: float = 15.0
     capped_every_s: float = 60.0  # 1 s in 60 at 1 % and 4 ms per session: 0.025 %, and less and less
+    sure_every_s: float = 5.0  # with --until-sure: a judgement of nothing new proves nothing
+    capped_sure_every_s: float = 10.0  # each opens a session
     drain_s: float = 0.25  # buffers and images in proportion; their memory has to be got and cleared
     retry_busy_s: float = 15.0  # another tool may let go of the counters
 
@@ -71,6 +89,12 @@ DEFAULTS = Defaults()
 
 STEPS_PAUSE = 10
 """With --profiling-interval, the distance of two windows is at least so many times their length."""
+
+PERIOD_CHANGES = 2
+"""How often the period follows the steps of a run; what an overflow asks for is not counted."""
+
+ALIKE = 0.1
+"""A window that would become longer or shorter by less than this share keeps its length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +111,17 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What to do now. `kind` and `duration_s` belong to "start"; `zoom` to "open"."""
+    """
+    What to do now. `kind` belongs to "start"; `zoom` and `period_ns` to "open".
+
+    `duration_s` says how long a window is to be, and for a session for a burst, how long that will be.
+    """
 
     verb: Verb
     kind: WindowKind = "regular"
     duration_s: float | None = None
     zoom: bool = False
+    period_ns: int = 0
 
 
 NOTHING = Action("nothing")
@@ -112,6 +141,26 @@ class Policy:
         self._steady_sampled_s = 0.0  # how much of the steady state has been sampled
         self._regular = 0  # windows since the dense stretch
         self._zoomed = settings.zoom_period_ns is None or settings.continuous
+        self._steady_at: float | None = None
+        self._close_until = 0.0  # when the close look is over
+        self._period_ns = settings.period_ns
+        self._opened_ns = settings.period_ns  # the period of the session for windows
+        self._reopen = False  # for the sake of a better period, at once
+        self._period_changes = 0
+        self._slowest_ns = 0  # from an overflow on samples are never shorter than this
+        self._window_s = settings.window_s or defaults.window_s
+        self._zoom_s, self._zoom_ns = settings.zoom_s, settings.zoom_period_ns or 0
+
+    @property
+    def steady_at_s(self) -> float | None:
+        """Since when the program is taken to be steady."""
+        return self._steady_at
+
+    def looks_closely(self, now_s: float) -> bool:
+        """Whether the program is steady and the first, close look at it is not over."""
+        if not self._steady or self._settings.continuous or self._explicit:
+            return False
+        return not self._steady_sampled_s or not self._zoomed or now_s < self._close_until
 
     def failed(self, now_s: float, *, zoom: bool = False) -> None:
         """The counters could not be had, or were lost: try again later, but a *zoom* only once."""
@@ -124,10 +173,58 @@ class Policy:
 
         Windows need pauses between them: returns the spacing that was taken, `STEPS_PAUSE` windows or more.
         """
-        length = self._settings.window_s or self._d.window_s
-        spacing_s = max(spacing_s, STEPS_PAUSE * length)
+        spacing_s = max(spacing_s, STEPS_PAUSE * self._window_s)
         self._settings = replace(self._settings, every_s=spacing_s)
         return spacing_s
+
+    def step_seen(self, step_s: float) -> tuple[Choice, ...]:
+        """A step of the program takes *step_s*: what is chosen anew because of it."""
+        return (*self._choose_window(step_s), *self._choose_period(step_s), *self._choose_burst(step_s))
+
+    def _choose_window(self, step_s: float) -> tuple[Choice, ...]:
+        settings, d = self._settings, self._d
+        if settings.continuous or settings.window_s is not None:
+            return ()
+        asked = settings.every_s
+        # A spacing that was asked for leaves room for a pause as long as the window.
+        longest_s = {} if asked is None else {"longest_s": max(d.window_s, asked / 2)}
+        choice = window_for(step_s, default_s=d.window_s, **longest_s)
+        if abs(choice.value - self._window_s) <= ALIKE * self._window_s:
+            return ()
+        self._window_s = choice.value
+        return (choice,)
+
+    def _choose_period(self, step_s: float) -> tuple[Choice, ...]:
+        settings = self._settings
+        if not settings.adapt_period or settings.continuous or self._period_changes >= PERIOD_CHANGES:
+            return ()
+        choice = period_for(step_s, default_ns=settings.period_ns)
+        if choice.value == self._period_ns or choice.value < self._slowest_ns:
+            return ()
+        self._period_changes += 1
+        self._period_ns = int(choice.value)
+        self._reopen = step_s * 1e9 / self._opened_ns < FEWEST_SAMPLES_PER_STEP
+        return (choice,)
+
+    def _choose_burst(self, step_s: float) -> tuple[Choice, ...]:
+        if self._zoomed:
+            return ()
+        fixed = not self._settings.adapt_zoom
+        length, period = burst_for(step_s, period_ns=self._zoom_ns, length_s=self._zoom_s, fixed=fixed)
+        before = (self._zoom_s, self._zoom_ns)
+        self._zoom_s, self._zoom_ns = length.value, int(period.value)
+        changed = (length.value != before[0], period.value != before[1])
+        return tuple(choice for choice, new in zip((length, period), changed, strict=True) if new)
+
+    def overflowed(self, why: str) -> Choice | None:
+        """Samples of a window were lost, for the reason *why*: the longer period from the next one on."""
+        if not self._settings.adapt_period or self._period_ns > self._opened_ns:
+            return None  # asked for otherwise, or longer from the next window on already
+        choice = period_after_overflow(self._opened_ns, why=why, window_s=self._window_s)
+        if choice is not None:
+            self._period_ns = self._slowest_ns = int(choice.value)
+            self._reopen = True
+        return choice
 
     def decide(self, s: Situation) -> Action:
         """The next action."""
@@ -139,22 +236,28 @@ class Policy:
             self._worked_at = self._next_at = s.now_s
         if not self._steady and (s.settled or s.now_s - self._worked_at >= self._d.warmup_max_s):
             self._steady = True
+            self._steady_at = s.now_s
             if not self._explicit:
                 self._next_at = s.now_s
         if s.session == "zoom":
             if self._zoomed:
                 return Action("close")
             self._zoomed = True
-            return Action("start", "zoom", self._settings.zoom_s)
+            return Action("start", "zoom", self._zoom_s)
         if self._zoom_is_due(s):
-            return Action("close") if s.session == "window" else Action("open", zoom=True)
+            if s.session == "window":
+                return Action("close")
+            return Action("open", zoom=True, period_ns=self._zoom_ns, duration_s=self._zoom_s)
         pause = self._due_at(s) - s.now_s
         if pause > 0:
             # At the power cap an open session costs: keep none through a long pause.
             costly = s.capped and s.session == "window" and pause > self._d.capped_window_s
             return Action("close") if costly else NOTHING
         if s.session == "none":
-            return Action("open")
+            self._opened_ns, self._reopen = self._period_ns, False
+            return Action("open", period_ns=self._period_ns)
+        if self._reopen:
+            return Action("close")
         return self._begin(s)
 
     def _zoom_is_due(self, s: Situation) -> bool:
@@ -176,35 +279,44 @@ class Policy:
     def _begin(self, s: Situation) -> Action:
         """The window that is due, and when the next one will be."""
         settings, d = self._settings, self._d
-        dense_left = d.dense_s - self._steady_sampled_s
+        # The close look costs a number of samples: where they are shorter, so is what is left of it.
+        weight = max(1.0, settings.period_ns / self._opened_ns)
+        dense_left = (d.dense_s - self._steady_sampled_s) / weight
         self._begun = True
         kind: WindowKind = "regular"
-        length: float | None = d.window_s
+        length: float | None = self._window_s
         if settings.continuous:
             kind, length, pause = "continuous", None, 0.0
         elif self._explicit:
             kind = "explicit"
-            length = d.window_s if settings.window_s is None else settings.window_s
             pause = d.every_s if settings.every_s is None else settings.every_s
         elif s.capped:
             self._regular += self._steady_sampled_s > 0
             first = self._steady and self._steady_sampled_s == 0
-            length = d.capped_first_s if first else d.capped_window_s
-            pause = self._rarer(d.capped_every_s) if self._steady else d.capped_warming_every_s
+            length = d.capped_first_s if first else max(d.capped_window_s, self._window_s)
+            pause = self._rarer(capped=True) if self._steady else d.capped_warming_every_s
+            self._close_until = s.now_s + length if first else self._close_until
         elif not self._steady:
             pause = d.warming_every_s
         elif dense_left > 0:
             kind = "dense"
             length = dense_left if self._zoomed else min(dense_left, d.zoom_after_s)
-            pause = length if dense_left > length else d.every_s
+            self._close_until = s.now_s + length if self._zoomed else s.now_s + d.dense_s
+            after = length + d.sure_every_s if settings.until_sure else d.every_s
+            pause = length if dense_left > length else after
         else:
             self._regular += 1
-            pause = self._rarer(d.every_s)
+            pause = self._rarer(capped=False)
         if self._steady:
-            self._steady_sampled_s += length or 0.0
+            self._steady_sampled_s += (length or 0.0) * weight
         self._next_at = max(s.now_s, self._next_at) + pause if self._explicit else s.now_s + pause
         return Action("start", kind, length)
 
-    def _rarer(self, spacing_s: float) -> float:
-        """*spacing_s*, doubled for every window since the steady state was first seen, up to a limit."""
-        return min(spacing_s * 2.0 ** (self._regular // self._d.rarer_after), self._d.rarest_s)
+    def _rarer(self, *, capped: bool) -> float:
+        """From this window to the next: doubled with each since the steady state was seen, up to a limit."""
+        d, doublings = self._d, self._regular // self._d.rarer_after
+        spacing_s = d.capped_every_s if capped else d.every_s
+        if self._settings.until_sure:
+            spacing_s = d.capped_sure_every_s if capped else d.sure_every_s
+            doublings = max(0, doublings - 1)
+        return min(spacing_s * 2.0**doublings, d.rarest_s)

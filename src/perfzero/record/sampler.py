@@ -86,6 +86,7 @@ class Sampler:
         self._drain_s = 0.5
         self._begun_ns = self._ended_ns = 0
         self._count = self._lost = self._reported = 0
+        self._late_s = 0.0  # by how much a drain of the window came too late, at worst
         self._drain_at = self._stop_at = self._roll_at = float("inf")
 
     def say(self, event: str, **fields: Any) -> None:
@@ -127,6 +128,7 @@ class Sampler:
             if now >= self._stop_at:
                 self._stop()
             elif now >= self._drain_at:
+                self._late_s = max(self._late_s, now - self._drain_at)
                 self._drain_at = now + self._drain_s
                 self._emit(self._pm.read())
                 if now >= self._roll_at:
@@ -159,7 +161,7 @@ class Sampler:
         self._begin_window(time.time_ns())
 
     def _begin_window(self, start_ns: int) -> None:
-        self._begun_ns, self._count, self._lost = start_ns, 0, 0
+        self._begun_ns, self._count, self._lost, self._late_s = start_ns, 0, 0, 0.0
         self.say("started", kind=self._kind, start_ns=start_ns, period_ns=self._pm.period_ns)
 
     def _stop(self) -> None:
@@ -208,6 +210,7 @@ class Sampler:
             period_ns=self._pm.period_ns,
             samples=self._count,
             lost=self._lost,
+            late_s=self._late_s,
             more=more,
             cpu_s=time.process_time(),
         )

@@ -87,7 +87,7 @@ class SamplerClient:
             stderr=subprocess.PIPE,
             # Its own session: a Ctrl-C at the terminal must not reach it.
             start_new_session=True,
-            env=_plain_environment(),
+            env=plain_environment(),
         )
         name = f"sampler-{gpu.index}"
         self._stderr = threading.Thread(target=self._read_stderr, name=f"{name}-stderr", daemon=True)
@@ -219,7 +219,7 @@ class _Bytes:
         self.read = stream.read
 
 
-def _plain_environment() -> dict[str, str]:
+def plain_environment() -> dict[str, str]:
     """Our environment without what would hide the device from the sampler or load code into it."""
     hide = ("CUDA_VISIBLE_DEVICES", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "LD_PRELOAD")
     environment = {k: v for k, v in os.environ.items() if k not in hide}

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -42,6 +43,18 @@ START_PATIENCE_S = 90.0
 
 OWN_PAUSE_S = 5.0
 """When we ourselves were stopped for so long (Ctrl-Z), no silence of the sampler's counts."""
+
+KEPT_ROWS = 6000
+"""So many of the last samples are kept for the step time: all of the close look, 1 MB."""
+
+LATE = 1.0
+"""
+A drain that comes later than by this share of its distance found a buffer that was nearly full: the
+least one holds 1.7 times the samples of one drain at 2 ms and 23 counters, and more at longer periods.
+"""
+
+OVERFLOWED = "overflow"
+"""What the reason of a gap contains when the hardware buffer was not emptied in time."""
 
 ERRORS = {e.__name__: e for e in (DeviceBusy, NoGpu, NoLibrary, NotPermitted, SourceError)}
 """The sampler reports its errors by name."""
@@ -74,6 +87,7 @@ class Sampling:
     *on_window*   a window has ended
     *on_failure*  the counters could not be had or were lost at `now_s`, in a zoom or not; more tries follow
     *on_given_up* no try follows, for this reason
+    *on_pressed*  samples of a window were lost, or nearly, since the buffer was full, for this reason
     """
 
     def __init__(
@@ -92,6 +106,7 @@ class Sampling:
         on_window: Callable[[Window], None],
         on_failure: Callable[[float, bool], None],
         on_given_up: Callable[[str], None],
+        on_pressed: Callable[[str], None],
     ) -> None:
         self.gpu = gpu
         """The GPU, from the moment a sampler is ready with what libcupti knows of it."""
@@ -104,6 +119,7 @@ class Sampling:
         self.in_window = False
         """Whether the sampler samples, or was told to."""
         self.samples = 0
+        self.lost = 0
         self.cpu_s = 0.0
         """CPU time of the samplers that have ended, in seconds."""
         self._writer = writer
@@ -117,6 +133,8 @@ class Sampling:
         self._on_window = on_window
         self._on_failure = on_failure
         self._on_given_up = on_given_up
+        self._on_pressed = on_pressed
+        self._recent: deque[Samples] = deque()
         self._client: SamplerClient | None = None
         self._gpm = True
         self._generation = 0  # of the client, so that what an earlier one says is not taken for its word
@@ -181,12 +199,12 @@ class Sampling:
             self.session = "opening"
             self._opening = "zoom" if action.zoom else "window"
             if action.zoom:
-                assert settings.zoom_period_ns is not None
-                client.open(period_ns=settings.zoom_period_ns, drain_s=settings.zoom_s, counters=ZOOM)
+                assert action.duration_s is not None
+                client.open(period_ns=action.period_ns, drain_s=action.duration_s, counters=ZOOM)
             else:
                 counters = PM_CONTINUOUS if settings.continuous else PM_DEFAULT
                 client.open(
-                    period_ns=settings.period_ns,
+                    period_ns=action.period_ns,
                     drain_s=DEFAULTS.drain_s,
                     counters=counters if self._gpm else without_gpm(counters),
                 )
@@ -219,6 +237,16 @@ class Sampling:
             silent = {"time_ns": time.time_ns(), "detail": f"it said nothing for {patience:.0f} s"}
             self._gone(silent, now_s)
 
+    @property
+    def in_window_without_end(self) -> bool:
+        """Whether sampling goes on all the time, so that no end of a window is to be waited for."""
+        return self.in_window and self._settings.continuous
+
+    def recent(self) -> Samples:
+        """The last samples of windows, bursts left out: `KEPT_ROWS` or a little more."""
+        with self._lock:
+            return Samples.concat(self._recent)
+
     def leave(self) -> None:
         """Tell the sampler to end, without waiting: so several GPUs are closed at once."""
         self.wanted = False
@@ -243,6 +271,10 @@ class Sampling:
         self.samples += len(samples)
         self._writer.append("zoom" if kind == "zoom" else "pm", self.gpu.index, samples)
         with self._lock:
+            if kind != "zoom":
+                self._recent.append(samples)
+                while sum(map(len, self._recent)) - len(self._recent[0]) >= KEPT_ROWS:
+                    self._recent.popleft()
             window = self._open_window
             if window is not None and generation == self._generation and len(samples):
                 window.samples += len(samples)
@@ -306,16 +338,22 @@ class Sampling:
                     lost=int(event["lost"]),
                 )
             )
+            late_s = float(event.get("late_s", 0.0))
+            room_s = LATE * DEFAULTS.drain_s * int(event["period_ns"]) / self._settings.period_ns
+            if late_s > room_s and event["kind"] != "zoom":
+                self._on_pressed(f"the buffer was emptied {late_s:.1f} s late")
         elif name == "gap":
-            self._writer.gap(
-                Gap(self.gpu.index, "pm", int(event["start_ns"]), int(event["end_ns"]), str(event["reason"]))
-            )
+            reason = str(event["reason"])
+            self._writer.gap(Gap(self.gpu.index, "pm", int(event["start_ns"]), int(event["end_ns"]), reason))
+            if OVERFLOWED in reason and not self._zooming:
+                self._on_pressed(reason)
         elif name == "error":
             self._failed(str(event["type"]), str(event["text"]), now_s)
         elif name == "gone":
             self._gone(event, now_s)
 
     def _ended(self, window: Window) -> None:
+        self.lost += window.lost
         self._on_window(window)
         self._writer.window(window)
 

@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,16 +24,19 @@ import psutil
 
 from perfzero.errors import NoGpu, PerfzeroError, SourceError, UsageError
 from perfzero.record.attach import Bystander, Watched, existing
-from perfzero.record.cost import slowdown
+from perfzero.record.certainty import LEAST_PAUSE_S, PAUSE_SHARE, Certainty, Judge
+from perfzero.record.cost import Slowdown, slowdown
 from perfzero.record.kept_roofs import with_kept_roofs
 from perfzero.record.launch import Child, Invoker, invoking_user
 from perfzero.record.policy import Settings
+from perfzero.record.progress import STATES, Progress
 from perfzero.record.watch import GpuWatch, SourceChoice, calm
 from perfzero.sources import nvml
 from perfzero.sources._find_libcupti import trusted_users
 from perfzero.sources.host import Host
 from perfzero.store.writer import RecordingWriter, prepare_folder
-from perfzero.values import Cost, Gpu, Note, Process, Samples
+from perfzero.text import SURE, duration
+from perfzero.values import Cost, Gpu, Note, Process
 
 TICK_S = (0.2, 0.5, 0.5)
 HOST_EVERY_S = (1.0, 4.0, 5.0)
@@ -47,9 +50,20 @@ How long to look closely: before process ids count as hidden, and after the firs
 since the others of a distributed program follow soon.
 """
 STEPS_AFTER_S = 20.0
-"""When to look for the first time how long a step takes; then again after half as long as it took."""
+"""With --profiling-interval, when to say that no step can be seen yet."""
 
-Ending = Literal["program", "duration", "signal", "gpu"]
+OTHER_STEPS = 0.05
+"""A step time that has changed by more than this share spaces windows anew."""
+
+PROGRESS_EVERY_S = 1.0
+
+SURE_AFTER_S = 14.0
+"""Of steady state, before a verdict is asked for: the close look takes 11 s, unless the board is capped."""
+
+FAILED_JUDGEMENTS = 3
+"""After so many in a row nobody is asked any more whether the verdict is sure."""
+
+Ending = Literal["program", "duration", "signal", "gpu", "sure"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +79,8 @@ class Recorder:
     """
     Records one program or a set of GPUs into *output*.
 
-    *say* is told in short sentences what is happening.
+    *say* is told in short sentences what is happening, *show* once a second how far it is. With a
+    *judge* it ends when the verdict has had the confidence *sure* for long enough.
     """
 
     def __init__(
@@ -79,12 +94,16 @@ class Recorder:
         every_steps: int | None = None,
         force: bool = False,
         say: Callable[[str], None] = lambda _: None,
+        show: Callable[[Progress], None] | None = None,
+        judge: Judge | None = None,
+        sure: float = SURE,
     ) -> None:
         self.path = output
         self._target = target
         # A program that runs already, or counters without which there is nothing, are not waited for.
         wait = bool(target.command) and source != "pm"
-        self._settings = settings if wait else replace(settings, first_after_s=0.0)
+        settings = settings if wait else replace(settings, first_after_s=0.0)
+        self._settings = settings if judge is None else replace(settings, until_sure=True)
         self._source = source
         self._duration_s = duration_s
         self._every_steps = every_steps
@@ -100,7 +119,16 @@ class Recorder:
         self._begun = time.monotonic()
         self._first_taken_s: float | None = None
         self._environment: dict[str, str] = {}  # of the program, read while it lives
-        self._next_steps_s = STEPS_AFTER_S
+        self._spaced_by_s: float | None = None  # the step time that the windows' spacing comes from
+        self._told_no_steps = False
+        self._show = show
+        self._judge = judge
+        self._sure_share = sure
+        self._certainty = Certainty(sure)
+        self._asked_s: float | None = None
+        self._asked_with = 0  # how much evidence there was when the judge was asked
+        self._next_judgement_s = 0.0
+        self._failed_judgements = 0
         self._ended_early = ""
 
     @property
@@ -198,7 +226,13 @@ class Recorder:
 
     def watch(self) -> Ending:
         """Record until there is a reason to end, and say which. Raises `SourceError` for `--source pm`."""
-        next_host = next_find = 0.0
+        ending = self._watch()
+        if self._judge is not None and ending != "sure":
+            self._tell_sure(f"The verdict never became sure: {self._certainty.doubt}.")
+        return ending
+
+    def _watch(self) -> Ending:
+        next_host = next_find = next_show = 0.0
         while True:
             now = time.monotonic() - self._begun
             calmness = calm(now)
@@ -218,8 +252,13 @@ class Recorder:
                 watch.tick(now)
                 if watch.fatal is not None:
                     raise watch.fatal
-            if self._every_steps and now >= self._next_steps_s:
+            if self._every_steps:
                 self._space_by_steps(now)
+            if self._judge is not None and self._is_sure(self._judge, now):
+                return "sure"
+            if self._show is not None and now >= next_show:
+                next_show = now + PROGRESS_EVERY_S
+                self._show(self._progress(now))
             due = min((w.due_s for w in self._watches), default=math.inf)
             passed = time.monotonic() - self._begun
             number = self._watched.wait(min(TICK_S[calmness], max(0.001, due - passed)))
@@ -246,6 +285,8 @@ class Recorder:
             if self._host is not None:
                 sources.callback(self._host.close)
                 sources.callback(self._read_host)
+            if self._judge is not None:
+                sources.callback(self._judge.close)
             watches = (*self._watches, *self._candidates)
             for watch in watches:
                 sources.callback(watch.close)
@@ -270,6 +311,7 @@ class Recorder:
                 threads_env=self._environment,
             ),
             cost=self._cost(chosen),
+            settings={**self._describe(), "chosen": [c for w in chosen for c in w.chosen()]},
             ended_ns=ended_ns,
         )
 
@@ -300,6 +342,7 @@ class Recorder:
                 hints=hints,
                 sudo=os.geteuid() != 0,
                 say=self._say,
+                by_steps=bool(self._every_steps),
             )
             try:
                 watch.open()
@@ -353,38 +396,71 @@ class Recorder:
         return tuple(sorted(watch.pids - self._seen_pids))
 
     def _space_by_steps(self, now_s: float) -> None:
-        """--profiling-interval: one window every so many steps, once a step has been seen."""
-        from perfzero.series.period import step_period
-        from perfzero.store.reader import open_recording
-
+        """--profiling-interval: one window every so many steps, by the step time last seen."""
         assert self._every_steps is not None
-        first = self._next_steps_s == STEPS_AFTER_S
-        self._next_steps_s = 1.5 * now_s  # rarer and rarer: all that was sampled is read each time
-        for watch in self._watches:
-            try:
-                step_s = step_period(open_recording(self.path).samples("pm", watch.gpu.index))
-            except PerfzeroError:
-                step_s = None
-            if step_s is None:
-                continue
-            self._next_steps_s = math.inf
-            wanted_s = self._every_steps * step_s
-            spacing_s = max([other.choose_by_steps(wanted_s) for other in self._watches])
-            steps = round(spacing_s / step_s)
-            why = "" if spacing_s <= wanted_s else ", as windows need pauses ten times their length"
-            self._say(f"a step takes {step_s * 1e3:.1f} ms: a window every {steps} steps{why}")
+        step_s = next((w.step_s for w in self._watches if w.step_s is not None), None)
+        if step_s is None:
+            if not self._told_no_steps and now_s >= STEPS_AFTER_S:
+                self._told_no_steps = True
+                self._say("no step time can be seen yet: windows keep their default spacing meanwhile")
             return
-        if first:
-            self._say("no step time can be seen yet: windows keep their default spacing meanwhile")
+        before = self._spaced_by_s
+        if before is not None and abs(step_s - before) <= OTHER_STEPS * before:
+            return
+        self._spaced_by_s = step_s
+        wanted_s = self._every_steps * step_s
+        spacing_s = max([w.choose_by_steps(wanted_s) for w in self._watches])
+        steps = round(spacing_s / step_s)
+        why = "" if spacing_s <= wanted_s else ", as windows need pauses ten times their length"
+        self._say(f"a step takes {step_s * 1e3:.1f} ms: a window every {steps} steps{why}")
+
+    def _progress(self, now_s: float) -> Progress:
+        watches = self._watches
+        return Progress(
+            state=min((w.state for w in watches), key=STATES.index, default="waiting for work"),
+            elapsed_s=now_s,
+            step_s=next((w.step_s for w in watches if w.step_s is not None), None),
+            samples=sum(w.samples for w in watches),
+            lost=sum(w.lost for w in watches),
+            capped=any(w.capped for w in watches),
+        )
+
+    def _is_sure(self, judge: Judge, now_s: float) -> bool:
+        """Take the judge's answer, if there is one, and ask again where something new has been seen."""
+        if self._asked_s is not None:
+            found = judge.answer()
+            if found is None:
+                return False
+            self._certainty.add(self._asked_s, found)
+            self._asked_s = None
+            self._next_judgement_s = now_s + max(LEAST_PAUSE_S, PAUSE_SHARE * now_s)
+            self._failed_judgements = 0 if found else self._failed_judgements + 1
+            if self._certainty.sure:
+                goes_on = ", the program goes on" if self._target.command else ""
+                self._tell_sure(f"The verdict is sure after {duration(now_s)}: sampling stops{goes_on}.")
+                return True
+        evidence = sum(w.evidence for w in self._watches)
+        ready = bool(self._watches) and all(w.steady_s >= SURE_AFTER_S for w in self._watches)
+        failing = self._failed_judgements >= FAILED_JUDGEMENTS
+        if ready and evidence > self._asked_with and now_s >= self._next_judgement_s and not failing:
+            self._asked_with, self._asked_s = evidence, now_s
+            self._writer.update(tiers={w.gpu.index: w.tier for w in self._watches})
+            judge.ask(self.path, [w.gpu.index for w in self._watches])
+        return False
+
+    def _tell_sure(self, text: str) -> None:
+        """Say it and write it down."""
+        self._note("sure", text)
+        self._say(text[0].lower() + text[1:].rstrip("."))
 
     def _cost(self, watches: Sequence[GpuWatch]) -> Cost:
         wall = time.monotonic() - self._begun
-        averages = watches[0].averages() if watches else Samples.empty()
-        effect = slowdown(averages, watches[0].windows if watches else ())
+        effect = _worst({w.gpu.index: slowdown(w.averages(), w.windows) for w in watches})
         sampled = sum(w.sampled_ns for w in watches) / 1e9
+        judging_s = 0.0 if self._judge is None else self._judge.cpu_s
         return Cost(
             wall_s=wall,
-            recorder_cpu_s=time.process_time(),
+            recorder_cpu_s=time.process_time() + judging_s,
             sampler_cpu_s=sum(w.sampler_cpu_s for w in watches),
             pm_duty=sampled / wall / max(1, len(watches)) if wall > 0 else 0.0,
             sessions=sum(w.sessions for w in watches),
@@ -407,11 +483,23 @@ class Recorder:
             "source": self._source,
             "duration_s": self._duration_s,
             "every_steps": self._every_steps,
+            "sure": None if self._judge is None else self._sure_share,
             "perfzero_command": ["perfzero", *sys.argv[1:]],
         }
 
     def _note(self, kind: str, text: str) -> None:
         self._writer.note(Note(time.time_ns(), kind, text))
+
+
+def _worst(effects: Mapping[int, Slowdown]) -> Slowdown:
+    """Of the effects on several GPUs (index -> effect) the largest that could be measured, and on which."""
+    known = {gpu: effect for gpu, effect in effects.items() if effect.value is not None}
+    if not known:
+        return next(iter(effects.values()), Slowdown(None, note="no GPU was watched"))
+    gpu, worst = max(known.items(), key=lambda item: item[1].value or 0.0)
+    if len(effects) == 1:
+        return worst
+    return replace(worst, note=f"GPU {gpu}, the worst of {len(known)} that could be measured")
 
 
 def refuse_twins(gpus: Sequence[Gpu]) -> None:

@@ -13,11 +13,14 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from dataclasses import asdict
+from typing import Any, Literal
 
 from perfzero.errors import SourceError
+from perfzero.record.choice import Choice
 from perfzero.record.cost import Averages
 from perfzero.record.policy import Policy, Settings, Situation
+from perfzero.record.progress import State
 from perfzero.record.sampling import Sampling
 from perfzero.record.selection import GPM_DEFAULT
 from perfzero.record.settle import Settling
@@ -25,6 +28,7 @@ from perfzero.series.steady import ACTIVE
 from perfzero.sources.gpm import Gpm
 from perfzero.sources.nvml import SLOW_EVERY, Board
 from perfzero.store.writer import RecordingWriter
+from perfzero.text import duration
 from perfzero.values import Gpu, Note, Samples, Tier, Window
 
 CALM_AFTER_S = (30.0, 90.0)
@@ -68,6 +72,12 @@ NEAR_LIMIT = 0.97
 KEPT_WINDOWS = 10_000
 """The last windows are remembered for the estimate of the cost."""
 
+LOOKS = 2
+"""How often a run is looked at for its step time, at ends of windows; a look costs up to 0.1 s of CPU."""
+
+LOOK_AGAIN = 1.3
+"""Where windows are spaced by steps, the next look comes when the run is so many times as old."""
+
 SourceChoice = Literal["auto", "pm", "gpm", "nvml"]
 
 
@@ -84,7 +94,9 @@ class GpuWatch:
         hints: Sequence[str],
         sudo: bool,
         say: Callable[[str], None],
+        by_steps: bool = False,
     ) -> None:
+        """*by_steps*: windows are to be spaced by steps, so their time is looked for again and again."""
         self.board = Board(gpu)
         self.board.slow_every = 1  # whose processes are on it is the question, until `take`
         self.windows: deque[Window] = deque(maxlen=KEPT_WINDOWS)
@@ -93,6 +105,9 @@ class GpuWatch:
         """Every process that was seen to hold a context on this GPU."""
         self.tier_reason = ""
         self.sessions = 0
+        self.step_s: float | None = None
+        """The step time last seen."""
+        self._choices: list[tuple[float, Choice]] = []  # and at which second of the recording
         self._gpm: Gpm | None = Gpm(gpu, names=GPM_DEFAULT) if source != "nvml" else None
         self._writer = writer
         self._source = source
@@ -112,7 +127,14 @@ class GpuWatch:
             on_window=self._window_ended,
             on_failure=lambda now_s, zoom: self._policy.failed(now_s, zoom=zoom),
             on_given_up=self._sampling_given_up,
+            on_pressed=self._sampling_pressed,
         )
+        self._now_s = 0.0
+        self._by_steps = by_steps
+        self._looks = 0
+        self._look_due = False
+        self._look_after_s = 0.0
+        self._ended = 0  # windows, bursts left out
         self._settling = Settling()
         self._averages = Averages()
         self._kept = self._resting = False
@@ -196,6 +218,48 @@ class GpuWatch:
         return "gpm" if len(self._averages) else "nvml"
 
     @property
+    def samples(self) -> int:
+        """PM samples so far, those of bursts included."""
+        return self._sampling.samples
+
+    @property
+    def lost(self) -> int:
+        """PM samples that should have come in the windows that have ended, and did not."""
+        return self._sampling.lost
+
+    @property
+    def capped(self) -> bool:
+        """Whether the board is at its power cap, or near it."""
+        return self._is_capped(self._now_s)
+
+    @property
+    def state(self) -> State:
+        """What is happening, in a word or two."""
+        if not self._working:
+            return "waiting for work"
+        if self._steady_at_s is None:
+            return "warm-up"
+        return "looking closely" if self._policy.looks_closely(self._now_s) else "watching"
+
+    @property
+    def steady_s(self) -> float:
+        """For how long the program has been taken to be steady."""
+        return 0.0 if self._steady_at_s is None else self._now_s - self._steady_at_s
+
+    @property
+    def evidence(self) -> int:
+        """A number that grows whenever there is something new to judge."""
+        if not self._sampling.wanted:
+            return len(self._averages)
+        return self.samples if self._sampling.in_window_without_end else self._ended
+
+    @property
+    def _steady_at_s(self) -> float | None:
+        """The policy's word, or where there is no sampling that of the averages alone."""
+        at_s = self._policy.steady_at_s
+        return self._settling.settled_at if at_s is None and not self._sampling.wanted else at_s
+
+    @property
     def due_s(self) -> float:
         """The moment of the recording at which `tick` should be called even if it is not its turn."""
         return self._window_ends_s
@@ -207,8 +271,12 @@ class GpuWatch:
 
     def tick(self, now_s: float) -> None:
         """Do what is due at *now_s* seconds of the recording."""
+        self._now_s = now_s
         sampling = self._sampling
         sampling.hear(now_s)
+        if self._look_due:
+            self._look_due = False
+            self._look_for_steps(now_s)
         self._poll(now_s)
         sampling.mind_silence(now_s)
         if not sampling.alive:
@@ -352,6 +420,37 @@ class GpuWatch:
     def _window_ended(self, window: Window) -> None:
         self.windows.append(window)
         self.sampled_ns += window.end_ns - window.start_ns
+        if window.kind == "zoom":
+            return
+        self._ended += 1
+        if self._by_steps:
+            self._look_due = self._now_s >= self._look_after_s
+        else:
+            steady = self._policy.steady_at_s is not None
+            self._look_due = steady and self.step_s is None and self._looks < LOOKS
+
+    def _look_for_steps(self, now_s: float) -> None:
+        """The step time, from the last samples; what hangs on it is chosen anew."""
+        from perfzero.series.steps import NoSteps, find_steps
+
+        self._looks += 1
+        self._look_after_s = LOOK_AGAIN * now_s
+        found = find_steps(self._sampling.recent())
+        if not isinstance(found, NoSteps):
+            self.step_s = found.step_s
+            self._chosen(self._policy.step_seen(found.step_s))
+
+    def _chosen(self, choices: Sequence[Choice]) -> None:
+        """Remember and tell what was chosen."""
+        self._choices += [(self._now_s, choice) for choice in choices]
+        if choices:
+            self._say(f"GPU {self.gpu.index}: {', '.join(map(_told, choices))}")
+
+    def _sampling_pressed(self, why: str) -> None:
+        choice = self._policy.overflowed(why)
+        if choice is not None:
+            self._note("period", f"Samples are {_length(choice.value)} apart from now on: {why}.")
+            self._chosen((choice,))
 
     def _sampling_given_up(self, why: str) -> None:
         instead = "GPM averages" if self._gpm is not None else "the board's own figures"
@@ -372,6 +471,10 @@ class GpuWatch:
         table = self._averages.table()
         return table.where(table.column("gr_active") > ACTIVE)
 
+    def chosen(self) -> list[dict[str, Any]]:
+        """What was chosen anew, for the manifest: when, what, its value, and why."""
+        return [{"gpu": self.gpu.index, "at_s": at_s, **asdict(choice)} for at_s, choice in self._choices]
+
     def choose_by_steps(self, spacing_s: float) -> float:
         """One window every *spacing_s* seconds from now on; returns the spacing taken, maybe a longer one."""
         return self._policy.every(spacing_s)
@@ -383,6 +486,22 @@ def _activity(gpm: Samples) -> float:
     copies = float(moved / gpm.duration_s[-1] / BUSY_LINK_BYTES_PER_S)
     kernels = float(gpm.column("gr_active")[-1])
     return max(kernels, copies) if math.isfinite(copies) else kernels
+
+
+def _told(choice: Choice) -> str:
+    """*choice* for people, e.g. "windows of 1.4 s (a window holds 8 steps of 170 ms)"."""
+    figure = {
+        "window_s": "windows of {}",
+        "period_ns": "samples {} apart",
+        "zoom_s": "a burst of {}",
+        "zoom_period_ns": "its samples {} apart",
+    }[choice.what]
+    length = duration(choice.value) if choice.what.endswith("_s") else _length(choice.value)
+    return f"{figure.format(length)} ({choice.why})"
+
+
+def _length(period_ns: float) -> str:
+    return duration(period_ns / 1e9)
 
 
 def calm(now_s: float) -> int:
