@@ -199,6 +199,17 @@ def test_launch_gaps_are_fine_and_waits_are_not():
     assert waits.fine_idle < 0.05
 
 
+@pytest.mark.parametrize("length_ns", [2_000_001, 1_999_999, 2_000_033])
+def test_samples_of_the_default_period_tell_them_apart_whatever_their_stamps_do(length_ns):
+    launches = pm(Phase(1e-4, {"gr_active": 0.9}), Phase(1e-4), period_ns=length_ns)
+    assert split_time(launches, NONE, ROOFS).fine_idle > 0.99
+
+
+def test_samples_twice_as_long_do_not():
+    launches = pm(Phase(1e-4, {"gr_active": 0.9}), Phase(1e-4), period_ns=4_000_000)
+    assert np.isnan(split_time(launches, NONE, ROOFS).fine_idle)
+
+
 ratio = st.floats(0, 1)
 
 

@@ -57,8 +57,11 @@ NEGLIGIBLE = 1e-6
 GRAIN = 2.0**-40
 """Shares are whole multiples of this: such numbers add up without rounding, in any order."""
 
-FINE_S = 0.002
-"""Samples up to this long can tell gaps between launches from a wait for data."""
+FINE_S = 0.0025
+"""
+Samples up to this long can tell gaps between launches from a wait for data: those of the default
+period of 2 ms, whose stamps make them 2.000001 ms long, and not those of twice that.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
