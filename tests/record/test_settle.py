@@ -116,6 +116,11 @@ def test_a_rise_is_no_calm_and_a_fall_is():
     assert falling.settled_at <= SPAN_S + 1.0
 
 
+def test_a_rise_that_halts_for_a_moment_is_not_over():
+    halting = feed(lambda t: 0.4 + 0.03 * (t if t < 8 else max(8.0, t - 4.0)), seconds=16)
+    assert halting.settled_at is None
+
+
 def test_what_has_risen_settles_once_it_holds():
     settling = feed(lambda t: min(0.5 + 0.02 * t, 0.8), seconds=40)
     assert 15.0 <= settling.settled_at - SPAN_S + 2.0 <= 15.0 + 2 * SPAN_S

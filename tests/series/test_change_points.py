@@ -24,6 +24,12 @@ def test_one_step_is_found_where_it_is():
     assert change_points(step(100, 37, 5.0) + noise(100)) == (37,)
 
 
+def test_a_step_little_larger_than_the_noise_is_found_if_it_lasts():
+    found = [len(change_points(step(600, 300, 1.5) + noise(600, seed))) for seed in range(100)]
+
+    assert found.count(1) >= 93
+
+
 def test_a_step_without_noise_is_found_too():
     assert change_points(step(40, 13)) == (13,)
 

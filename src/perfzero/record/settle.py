@@ -8,9 +8,8 @@ sinks may be the program itself getting slower, and is for the analysis to say).
 change shrinks with how busy the GPU is: a library that tries out its kernels between long pauses on
 the host keeps it busy 1 to 3 % of the time for many seconds, which is no steady state.
 
-Or it takes turns, faster than `SPAN_S`, and keeps doing it: of the last `TURNS_S` seconds the two
-halves have the same mean, and their seconds, put in order, the same levels; and in none of them the
-GPU rests.
+Or it takes turns, faster than `SPAN_S`, and keeps doing it: the two halves of the last `TURNS_S`
+seconds, each put in order, show the same levels, and in none of these seconds the GPU rests.
 
 It errs on the late side; `Policy` falls back on 30 s. What it cannot know is what comes later: it
 takes the first level that holds, be it the eager steps before a graph is captured. The judgement of
@@ -39,9 +38,6 @@ TOLERANCE = 0.15
 
 TOLERANCE_READING = 0.4
 """The same for single readings: half a second may hold a step more or less; a pause shows as 100 %."""
-
-TOLERANCE_TURNS = 0.05
-"""How far the means of two halves may be apart when a program takes turns; trial kernels are by 30 %."""
 
 RISE = 0.03
 """A rise by so much within the span is no calm, where it is more than the readings' own scatter explains."""
@@ -178,8 +174,5 @@ def _takes_turns(means: FloatArray) -> bool:
     later, earlier = np.sort(means[:half], axis=0), np.sort(means[half:], axis=0)
     floor = min(FLOOR, FLOOR_SHARE * float(means[:, 0].mean()))
 
-    def apart(one: FloatArray, other: FloatArray, tolerance: float) -> bool:
-        return bool((np.abs(one - other) > np.maximum(tolerance * np.maximum(one, other), floor)).any())
-
-    whole = apart(later.mean(axis=0), earlier.mean(axis=0), TOLERANCE_TURNS)
-    return not whole and not apart(later, earlier, TOLERANCE)
+    room = np.maximum(TOLERANCE * np.maximum(later, earlier), floor)
+    return bool((np.abs(later - earlier) <= room).all())

@@ -51,6 +51,9 @@ ABRUPT = 0.6
 NEAR = 4
 """Points either side of a change in which it has to happen, where segments are long and noise is small."""
 
+SURE = 5.0
+"""Where the step is smaller than so many times the noise of their means, more points than that are taken."""
+
 
 def change_points(values: FloatArray, *, floor: float = 0.0) -> tuple[int, ...]:
     """
@@ -160,7 +163,7 @@ def _abruptness(table: FloatArray, edges: list[int], means: list[FloatArray]) ->
     if size == 0.0:
         return 0.0
     # Where a step is small against the noise, more points are needed to see how fast it is.
-    wanted = max(NEAR, math.ceil((3.0 / size) ** 2))
+    wanted = max(NEAR, math.ceil((SURE / size) ** 2))
     left, right = (min(wanted, max(1, length // 2)) for length in (at - before, after - at))
     near = table[at : at + right].mean(axis=0) - table[at - left : at].mean(axis=0)
     return float(near @ step) / size**2

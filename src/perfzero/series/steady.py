@@ -415,6 +415,7 @@ def _at_level(means: FloatArray, entered: Piece, *, last: int) -> tuple[int, int
     # Seconds within one long row are equal, and say nothing of how much seconds differ.
     moves = np.abs(np.diff(rows, axis=0))
     moves[moves < 1e-9] = np.nan
+    moves[:, np.isfinite(moves).sum(axis=0) < FEWEST] = np.nan
     spread = 1.4826 * np.fmax(median(np.abs(later - level)), median(moves) / 2**0.5)
     near = np.maximum(NEAR_LEVEL * np.maximum(np.abs(level), 0.2), 3.0 * spread)
     near_mean = np.maximum(NEAR_LEVEL * np.maximum(np.abs(level), 0.2), 1.5 * spread / RUN**0.5)
@@ -432,11 +433,7 @@ def _at_level(means: FloatArray, entered: Piece, *, last: int) -> tuple[int, int
     # If half of it is off, it is no start-up that is still going on, but the level that is not one.
     first = entered.first + (skipped if skipped < len(rows) // 2 else 0)
     # The second in which the program ended was only partly worked in.
-    while (
-        last == entered.last
-        and last - first > FEWEST
-        and np.any(np.abs(means[last - 1] - level) > 2.0 * near)
-    ):
+    while last - first > FEWEST and np.any(np.abs(means[last - 1] - level) > 2.0 * near):
         last -= 1
     return first, last
 
@@ -468,10 +465,9 @@ def _trend(values: FloatArray) -> float:
     if not np.isfinite(parts).all() or parts[0] < BAND:
         return 0.0
     whole = float(parts[-1] - parts[0])
-    steps = np.sign(whole) * np.diff(parts)
     pairs = np.sign(whole) * (parts[None, :] - parts[:, None])[np.triu_indices(PARTS, 1)]
     half = np.sign(whole) * float(np.mean(parts[4:6]) - parts[0])
-    even = 0.2 * abs(whole) <= half <= 0.8 * abs(whole) and float(steps.max()) <= 0.5 * abs(whole)
+    even = 0.2 * abs(whole) <= half <= 0.8 * abs(whole)
     return whole / float(parts[0]) if even and float(np.mean(pairs > 0)) >= ORDERED else 0.0
 
 
