@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from perfzero.diagnose.evidence import Evidence
+from perfzero.diagnose.host_reads import host_reads
 from perfzero.diagnose.leftovers import launch_blocking, tf32_forbidden
 from perfzero.diagnose.thresholds import CPU_FULL, HEADROOM, IO_WAIT, RUNQUEUE, THROTTLED, WRITE_HEAVY
 from perfzero.diagnose.verdict import Remedy
@@ -85,6 +86,21 @@ def reads_disk(e: Evidence) -> bool:
 def write_heavy(e: Evidence) -> bool:
     """More DRAM writes than reads."""
     return e.level("dram_write_bytes") >= WRITE_HEAVY.value * e.level("dram_read_bytes")
+
+
+def reads_host(e: Evidence) -> bool:
+    """Kernels use host memory in place, over the link."""
+    return host_reads(e) is not None
+
+
+def copies(e: Evidence) -> bool:
+    """What fills the link are copies."""
+    return not reads_host(e)
+
+
+def has_multicast(e: Evidence) -> bool:
+    """Blocks of a cluster can be fed by one fetch: compute capability 9.0 and 10.x."""
+    return (9, 0) <= (e.gpu.compute_capability or (0, 0)) < (12, 0)
 
 
 def has_tf32(e: Evidence) -> bool:
@@ -238,7 +254,7 @@ OFFERS: tuple[Offer, ...] = (
             ("the source is pinned memory",),
             "The share of copy time falls, pcie_rx_bytes_per_s stays.",
         ),
-        always,
+        copies,
     ),
     Offer(
         "transfer_bound",
@@ -247,7 +263,53 @@ OFFERS: tuple[Offer, ...] = (
             (),
             "pcie_rx_bytes_per_s falls.",
         ),
-        always,
+        copies,
+    ),
+    Offer(
+        "transfer_bound",
+        Remedy(
+            "Keep what the kernels use in device memory, and copy there what does not fit just before it "
+            "is used.",
+            (),
+            "pcie_rx_bytes_per_s falls, dram_read_bytes_per_s rises.",
+        ),
+        reads_host,
+    ),
+    Offer(
+        "transfer_bound",
+        Remedy(
+            "Prefetch unified memory before the kernel that uses it: cudaMemPrefetchAsync.",
+            ("it is unified memory (cudaMallocManaged)",),
+            "ce_active rises for a while, pcie_rx_bytes_per_s falls after it.",
+        ),
+        reads_host,
+    ),
+    Offer(
+        "memory_bound",
+        Remedy(
+            "Use a fused optimizer (fused=True), or one that keeps its state in 8 bits.",
+            ("it is a training",),
+            "dram_write_bytes_per_s falls.",
+        ),
+        write_heavy,
+    ),
+    Offer(
+        "memory_bound",
+        Remedy(
+            "Let gradients go instead of filling them with zeros: zero_grad(set_to_none=True).",
+            ("it is a training that clears them otherwise",),
+            "dram_write_bytes_per_s falls.",
+        ),
+        write_heavy,
+    ),
+    Offer(
+        "memory_bound",
+        Remedy(
+            "Avoid fills: torch.empty instead of torch.zeros where all of it is overwritten.",
+            (),
+            "dram_write_bytes_per_s falls.",
+        ),
+        write_heavy,
     ),
     Offer(
         "memory_bound",
@@ -261,20 +323,38 @@ OFFERS: tuple[Offer, ...] = (
     Offer(
         "memory_bound",
         Remedy(
-            "Use a fused optimizer (fused=True) and zero_grad(set_to_none=True).",
-            ("it is a training",),
-            "dram_write_bytes_per_s falls.",
-        ),
-        write_heavy,
-    ),
-    Offer(
-        "memory_bound",
-        Remedy(
             "Keep activations in bfloat16: torch.autocast.",
             ("they are in float32 now",),
             "Bytes per step fall by up to half.",
         ),
         has_tf32,
+    ),
+    Offer(
+        "l2_bound",
+        Remedy(
+            "Use data more often once it is in shared memory or registers: larger tiles per block.",
+            ("the kernels are your own, or can be autotuned",),
+            "l2_sectors_per_s falls at the same work.",
+        ),
+        always,
+    ),
+    Offer(
+        "l2_bound",
+        Remedy(
+            "Fuse kernels that hand each other their results through the L2: torch.compile.",
+            (),
+            "l2_sectors_per_s x step time falls.",
+        ),
+        always,
+    ),
+    Offer(
+        "l2_bound",
+        Remedy(
+            "Fetch what several blocks need once for all of them: TMA multicast within a cluster (CUTLASS).",
+            ("the kernels are your own",),
+            "l2_sectors_per_s falls at the same work.",
+        ),
+        has_multicast,
     ),
     Offer(
         "fp32_path",

@@ -315,6 +315,20 @@ COPY_ALONE = Threshold(
     "fills part of a sample has kernels beside it.",
     H200,
 )
+ENGINE_IDLE = Threshold(
+    "engine_idle",
+    0.05,
+    "ratio",
+    "A copy engine that moves data less than a twentieth of the time does not fill a link.",
+    CHOICE,
+)
+KERNEL_BESIDE = Threshold(
+    "kernel_beside",
+    0.50,
+    "ratio",
+    "If kernels fill the link, one runs most of the time in which it is full.",
+    CHOICE,
+)
 LINK_FULL = Threshold(
     "link_full", 0.60, "ratio", "A link above 60 % of its roof is under pressure.", NVIDIA_TRIAGE
 )
@@ -340,6 +354,9 @@ HIT_LOW = Threshold(
 )
 WRITE_HEAVY = Threshold(
     "write_heavy", 1.5, "", "More writes than reads: optimiser, fills, activation stores.", "science: rule M4"
+)
+L2_BOUND = Threshold(
+    "l2_bound", 0.80, "ratio", "A unit used above 80 % of its roof binds: see bound.", NVIDIA_TRIAGE
 )
 
 # Compute.

@@ -32,7 +32,7 @@ from perfzero.diagnose.rules.idle import (
     sync_bound,
 )
 from perfzero.diagnose.rules.link import comm_exposed, gpu_shared, link_degraded
-from perfzero.diagnose.rules.memory import memory_bound
+from perfzero.diagnose.rules.memory import l2_bound, memory_bound
 from perfzero.diagnose.rules.power import power_capped, thermal
 from perfzero.diagnose.verdict import Finding
 
@@ -48,6 +48,7 @@ RULES: tuple[Rule, ...] = (
     pageable_copies,
     transfer_bound,
     memory_bound,
+    l2_bound,
     fp32_path,
     fp64_path,
     tensor_starved,

@@ -9,6 +9,7 @@ from perfzero.diagnose import gain
 from perfzero.diagnose.evidence import Evidence
 from perfzero.diagnose.remedies import Offer, offers_for, remedies_for
 from perfzero.diagnose.rules._severity import of_share
+from perfzero.diagnose.rules.memory import l2_bound
 from perfzero.diagnose.thresholds import (
     BOUND,
     COMPUTE_BAD,
@@ -166,6 +167,9 @@ def latency_bound(e: Evidence) -> Finding | None:
     """SMs occupied, and no resource anywhere near its roof."""
     share = e.share("latency")
     if e.split is None or not share >= LATENCY_WATCH.value or tensor_starved(e) is not None:
+        return None
+    at_l2 = l2_bound(e)
+    if at_l2 is not None and at_l2.share >= share / 2:
         return None
     # A resource that was not measured may be the very limit.
     blind = (

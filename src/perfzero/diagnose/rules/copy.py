@@ -9,6 +9,7 @@ import numpy as np
 
 from perfzero.diagnose import gain
 from perfzero.diagnose.evidence import Evidence
+from perfzero.diagnose.host_reads import host_reads
 from perfzero.diagnose.remedies import remedies_for
 from perfzero.diagnose.rules._severity import of_share
 from perfzero.diagnose.split import rates_of
@@ -102,7 +103,15 @@ def transfer_bound(e: Evidence) -> Finding | None:
     # A full link holds the GPU up even while kernels run: they read host memory or wait for it.
     concerned = max(share, of_link) if full else share
     because = [f"PCIe carries {percent(of_link)} of what it can over all time"]
-    if copying is not None:
+    reads = host_reads(e)
+    if reads is not None:
+        because.insert(
+            0,
+            f"kernels {'read' if reads.to_gpu else 'write to'} host memory in place, at "
+            f"{quantity(reads.bytes_per_s, 'bytes/s')}: the copy engine works {percent(reads.engine)} of "
+            "that time",
+        )
+    elif copying is not None:
         because.insert(
             0,
             f"copies {'to' if copying.to_gpu else 'from'} the GPU run at "
@@ -113,11 +122,18 @@ def transfer_bound(e: Evidence) -> Finding | None:
         concerned,
         recovered=RECOVER_COPY,
         traffic={"pcie": 0.0} if full else None,
-        assumption="copies are overlapped with work" if not full else "the bytes need not be copied",
+        assumption="the data lies in device memory"
+        if reads is not None
+        else "the bytes need not be copied"
+        if full
+        else "copies are overlapped with work",
     )
     return Finding(
         rule="transfer_bound",
-        title=f"Copies between host and GPU hold it up {percent(concerned)} of the time.",
+        title=f"Copies between host and GPU hold it up {percent(concerned)} of the time."
+        if reads is None
+        else f"Kernels wait for host memory, which they {'read' if reads.to_gpu else 'write'} over PCIe, "
+        f"{percent(concerned)} of the time.",
         severity=of_share(concerned, watch=IDLE_WATCH, bad=IDLE_BAD),
         share=concerned,
         confidence=e.confidence(

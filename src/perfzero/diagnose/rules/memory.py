@@ -1,15 +1,22 @@
-"""Rules for kernels that wait for device memory."""
+"""Rules for kernels that wait for device memory or for the L2."""
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
+import numpy as np
+
+from perfzero.counters import SECTOR_BYTES
 from perfzero.diagnose import gain
 from perfzero.diagnose.evidence import Evidence
-from perfzero.diagnose.remedies import remedies_for
+from perfzero.diagnose.remedies import remedies_for, write_heavy
+from perfzero.diagnose.split import rates_of
 from perfzero.diagnose.thresholds import (
     AMPLIFICATION_WATCH,
+    BOUND,
     HIT_LOW,
+    L2_BOUND,
     MEMORY_BAD,
     MEMORY_INFO,
     MEMORY_WATCH,
@@ -17,9 +24,9 @@ from perfzero.diagnose.thresholds import (
     RECOVER_STREAM,
     SUBSTANTIAL,
     WELL_BOUND,
-    WRITE_HEAVY,
 )
 from perfzero.diagnose.verdict import Finding
+from perfzero.series.stats import weighted_mean
 from perfzero.text import percent, quantity
 
 
@@ -43,11 +50,12 @@ def memory_bound(e: Evidence) -> Finding | None:
         )
         because.append(f"little is used twice ({said}): streaming, or a layout or tiling that defeats the L2")
     read, write = e.level("dram_read_bytes"), e.level("dram_write_bytes")
-    if write >= WRITE_HEAVY.value * read:
+    if write_heavy(e):
         because.append(
-            f"{write / read:.1f} times as many writes as reads: optimizer, fills, or stored activations"
+            f"write-heavy, {write / read:.1f} times as many writes as reads: an optimizer, fills, or stored "
+            "activations"
             if read > 0
-            else "nothing but writes: fills"
+            else "write-heavy, nothing but writes: fills"
         )
     streaming = share >= WELL_BOUND.value and _only_streams(e)
     expected, stopped = gain.expect(
@@ -70,6 +78,45 @@ def memory_bound(e: Evidence) -> Finding | None:
         gain=expected,
         remedies=() if severity == "info" else remedies_for("memory_bound", e),
         next_limit=stopped or gain.next_limit(e, without=("memory",)),
+    )
+
+
+def l2_bound(e: Evidence) -> Finding | None:
+    """The L2 near its practical roof while DRAM is not: data is found there, but there is too much of it."""
+    table = e.long.where(np.isfinite(e.long.column("gr_active")))
+    rates = rates_of(table, e.roofs)
+    moved = np.full(len(table), math.nan)
+    np.divide(table.column("l2_sectors") * SECTOR_BYTES, rates.busy_s, out=moved, where=rates.busy_s > 0)
+    use = moved / e.roofs.l2
+    # A pipe that is used more is the limit, and the L2 feeds it.
+    where = (use >= L2_BOUND.value) & (rates.memory < BOUND.value) & (use >= np.fmax(rates.tensor, rates.fma))
+    whole = float(np.sum(rates.seconds))
+    share = float(np.sum(rates.busy_s[where])) / whole if whole > 0 else 0.0
+    if not share >= MEMORY_INFO.value:
+        return None
+    seconds = rates.busy_s[where]
+    expected, stopped = gain.expect(
+        e,
+        share,
+        recovered=RECOVER_MEMORY,
+        assumption="15 to 50 % of what the SMs ask of the L2 can stay in shared memory",
+    )
+    severity = _severity(e, share)
+    return Finding(
+        rule="l2_bound",
+        title=f"The L2 cache is the limit {percent(share)} of the time.",
+        severity=severity,
+        share=share,
+        confidence=e.confidence(share, over=MEMORY_INFO, certainty=0.75),
+        because=(
+            f"the SMs take {quantity(weighted_mean(moved[where], seconds), 'bytes/s')} from the L2, "
+            f"{percent(weighted_mean(use[where], seconds))} of the {quantity(e.roofs.l2, 'bytes/s')} it can "
+            "in practice",
+            f"DRAM is at {percent(weighted_mean(rates.memory[where], seconds))} of its roof",
+        ),
+        gain=expected,
+        remedies=() if severity == "info" else remedies_for("l2_bound", e),
+        next_limit=stopped or gain.next_limit(e, without=("latency",)),
     )
 
 
