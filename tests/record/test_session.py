@@ -283,6 +283,13 @@ def test_one_mig_device_is_accepted(library, board, sampler, tmp_path):
 # --- the rest ---
 
 
+def test_a_tool_that_watched_the_program_is_remembered(library, board, tmp_path, monkeypatch):
+    monkeypatch.setattr("perfzero.sources.host.tracers", lambda tree, **_: frozenset(("strace",)))
+    library.boards = [board()]
+    _, _, recording = record(Target(command=("sleep", "0.3"), gpus=("0",)), tmp_path / "r", source="nvml")
+    assert recording.observation(0).process.tracers == ("strace",)
+
+
 def test_samplers_that_hang_hold_up_the_end_together_and_not_one_after_the_other(
     library, board, tmp_path, monkeypatch
 ):

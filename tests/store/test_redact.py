@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfzero.diagnose.leftovers import SWITCHES
 from perfzero.store.redact import (
     REMOVED,
     anonymous_text,
@@ -153,6 +154,7 @@ def test_only_variables_that_matter_are_kept() -> None:
             "PYTHONPATH": "/srv/project/src/with/a/long/path1",
             "OMP_NUM_THREADS": "4",
             "LOCAL_RANK": "0",
+            "NVTX_INJECTION64_PATH": "/opt/nsys/libToolsInjection64.so",
             "HOME": "/root",
             "HF_TOKEN": "hf_x",
             "AWS_SECRET_ACCESS_KEY": "x",
@@ -167,7 +169,14 @@ def test_only_variables_that_matter_are_kept() -> None:
         "PYTHONPATH": "/srv/project/src/with/a/long/path1",
         "OMP_NUM_THREADS": "4",
         "LOCAL_RANK": "0",
+        "NVTX_INJECTION64_PATH": "/opt/nsys/libToolsInjection64.so",
     }
+
+
+def test_every_variable_that_tells_of_a_debugging_leftover_is_kept() -> None:
+    names = {name for name, *_ in SWITCHES}
+
+    assert redact_environment(dict.fromkeys(names, "1")) == dict.fromkeys(names, "1")
 
 
 @given(secret=st.from_regex(r"[A-Za-z]{8}[0-9]{8}[A-Za-z0-9]{20}", fullmatch=True))

@@ -309,6 +309,7 @@ class Recorder:
                 command=self._target.command,
                 exit_code=self._watched.returncode,
                 threads_env=self._environment,
+                tracers=() if self._host is None else self._host.tracers,
             ),
             cost=self._cost(chosen),
             settings={**self._describe(), "chosen": [c for w in chosen for c in w.chosen()]},

@@ -103,6 +103,34 @@ def swapped_bytes(pid: int) -> float | None:
     return float(rest.split(None, 1)[0]) * 1024 if found else None
 
 
+def tracer(pid: int) -> int | None:
+    """The process that traces *pid* as a debugger does (ptrace), None where there is none or it is hidden."""
+    try:
+        content = read(f"{PROC}/{pid}/status")
+    except PermissionError:
+        return None
+    _, found, rest = (content or b"").partition(b"\nTracerPid:")
+    number = int(rest.split(None, 1)[0]) if found else 0
+    return number or None
+
+
+def name(pid: int) -> str:
+    """The kernel's name for the process, 15 letters at most; empty where it is gone or hidden."""
+    try:
+        return (read(f"{PROC}/{pid}/comm") or b"").decode(errors="replace").rstrip("\n")
+    except PermissionError:
+        return ""
+
+
+def arguments(pid: int) -> tuple[str, ...]:
+    """The process's command line; empty where it is gone or hidden."""
+    try:
+        content = read(f"{PROC}/{pid}/cmdline") or b""
+    except PermissionError:
+        return ()
+    return tuple(a.decode(errors="replace") for a in content.rstrip(b"\0").split(b"\0")) if content else ()
+
+
 def swap_is_used() -> bool:
     """Whether the machine has anything in swap at all; if not, nobody has to be asked for his share."""
     try:

@@ -29,6 +29,7 @@ import psutil
 from perfzero.counters import HOST_COUNTERS, Counter
 from perfzero.errors import SourceError
 from perfzero.sources import _proc
+from perfzero.sources._tracers import tracers
 from perfzero.values import Samples
 
 BUSY = 0.05
@@ -36,6 +37,12 @@ BUSY = 0.05
 
 GPU_SEARCH_EVERY = 10
 """Readings between two searches for an open device file: it lists every open file of the tree."""
+
+TRACERS_EVERY, TRACERS_AT = 30, (0, 5)
+"""
+In how many readings, and in which of them, tools that watch the tree are searched for: the name of every
+process is read for it. Twice at first, for a program that is just starting may not have its own name yet.
+"""
 
 NAN = float("nan")
 
@@ -102,6 +109,12 @@ class Host:
         self._throttle = _proc.Throttle(())
         self._throttled: tuple[tuple[int, int], ...] | None = None
         self._machine = (NAN, NAN, NAN)
+        self._tracers: set[str] = set()
+
+    @property
+    def tracers(self) -> tuple[str, ...]:
+        """Debuggers and profilers that were seen to watch the tree so far, by name; also after `close`."""
+        return tuple(sorted(self._tracers))
 
     @property
     def main_pid(self) -> int | None:
@@ -135,6 +148,8 @@ class Host:
         if self.root_pid is not None:
             self._follow()
             row |= self._tree_row(duration_s)
+            if self._readings % TRACERS_EVERY in TRACERS_AT:
+                self._tracers |= tracers(self._tree, root=self.root_pid, everyone=self._judged)
         self._readings += 1
         if self._start_ns <= start_ns or duration_s <= 0:
             return Samples.empty(c.name for c in self.counters)

@@ -83,7 +83,7 @@ _ENVIRONMENT_PREFIXES = (
 )  # fmt: skip
 _ENVIRONMENT_NAMES = {
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "LD_PRELOAD",
-    "TOKENIZERS_PARALLELISM",
+    "TOKENIZERS_PARALLELISM", "NVTX_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID",
 }  # fmt: skip
 
 _PATH = re.compile(r"(?<![\w.:/])(?:~|\.{1,2})?(?:/[^\s/:;,'\"=()]+)+/?")
