@@ -15,8 +15,10 @@ from typing import Any
 
 import pynvml
 import pytest
+import typer
 
 from perfzero.cli import record as command
+from perfzero.cli.main import build_app
 from perfzero.record.launch import Invoker
 from perfzero.record.session import Target
 from perfzero.store.reader import open_recording
@@ -66,6 +68,10 @@ MARK = "open('started', 'w').close()"
         ("--gpu 0 --source gpm --zoom 10us", "it has no --zoom"),
         ("--gpu 0 --source gpm --sample-period 1ms", "it has no --sample-period"),
         ("--gpu 0 --source nvml --profiling-interval 9", "it has no --profiling-interval"),
+        ("--gpu 0 --until-sure=often", "--until-sure takes a confidence"),
+        ("--gpu 0 --until-sure=0", "--until-sure takes a confidence from 0.1 to 0.95"),
+        ("--gpu 0 --until-sure=nan", "--until-sure takes a confidence"),
+        ("--gpu 0 --until-sure=1", "such as --until-sure=0.9"),
         ("--pid self", "--pid"),
         ("--pid -5", "--pid"),
         ("--pid 0", "--pid"),
@@ -91,6 +97,8 @@ def test_a_contradiction_is_refused_before_anything_is_done(
         "--continuous --zoom off --sample-period 100ms",
         "--window 2s --sample-period 100ms",
         "--profiling-interval 100 --profiling-duration 5min",
+        "--until-sure",
+        "--until-sure=0.9",
     ],
 )
 def test_what_makes_sense_is_recorded_and_kept_as_it_was_asked(
@@ -104,6 +112,29 @@ def test_what_makes_sense_is_recorded_and_kept_as_it_was_asked(
     assert settings["every_steps"] == (100 if "--profiling-interval" in asked else None)
     assert settings["duration_s"] == (300 if "--profiling-duration" in asked else None)
     assert (settings["zoom_period_ns"] is None) == ("--zoom off" in asked)
+    assert settings["adapt_period"] is ("--sample-period" not in asked)
+    assert settings["sure"] == (None if "sure" not in asked else 0.9 if "0.9" in asked else 0.8)
+    assert settings["chosen"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("--until-sure -- train --until-sure", "--until-sure=0.8 -- train --until-sure"),
+        ("--quiet --until-sure train --until-sure", "--quiet --until-sure=0.8 train --until-sure"),
+        ("-o --until-sure -- train", "-o --until-sure -- train"),
+        ("--gpu 0 --until-sure", "--gpu 0 --until-sure=0.8"),
+        ("--until-sure=0.9 train", "--until-sure=0.9 train"),
+        ("train --until-sure", "train --until-sure"),
+        ("-- --until-sure", "-- --until-sure"),
+    ],
+)
+def test_until_sure_may_stand_without_its_value_and_the_programs_own_is_left_alone(
+    words: str, meant: str
+) -> None:
+    app = build_app(("record", "analyze"))
+    parameters = typer.main.get_command(app).commands["record"].params  # type: ignore[attr-defined]
+    assert command.spelled_out(words.split(), parameters) == meant.split()
 
 
 @pytest.mark.parametrize("how", [["--gpu", "7"], ["--gpu", "0,GPU-ffff"]])

@@ -8,17 +8,19 @@ import re
 import stat
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from perfzero.cli.analyze import RUNS
 from perfzero.cli.durations import seconds, show
 from perfzero.cli.formats import Format
+from perfzero.cli.progress import Voice, own_terminal, to_stderr
 from perfzero.errors import PerfzeroError, SourceError, UsageError
 
 if TYPE_CHECKING:
@@ -38,6 +40,16 @@ LEAST_SAMPLES = 20
 """A window holds at least so many samples, or it says nothing about itself."""
 
 
+UNTIL_SURE = "--until-sure"
+
+SURE = "0.8"
+"""The confidence that `--until-sure` asks for by itself: what a report calls "sure"."""
+
+
+LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.1, 0.95
+"""No verdict has a higher confidence, and a lower one is worth no name."""
+
+
 class SourceName(str, Enum):
     """Where samples come from."""
 
@@ -49,7 +61,35 @@ class SourceName(str, Enum):
 
 def register(app: typer.Typer) -> None:
     """Add `perfzero record` to *app*."""
-    app.command("record", context_settings={"allow_interspersed_args": False})(recording_command("record"))
+    add(app, "record")
+
+
+def add(app: typer.Typer, name: str) -> None:
+    """Add the command *name* ("run" or "record") to *app*."""
+    settings = {"allow_interspersed_args": False}
+    app.command(name, cls=RecordingCommand, context_settings=settings)(recording_command(name))
+
+
+class RecordingCommand(TyperCommand):
+    """A command whose `--until-sure` may stand without its value, which typer does not offer."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As always, after `--until-sure` has got its value."""
+        return super().parse_args(ctx, spelled_out(args, self.params))
+
+
+def spelled_out(arguments: Sequence[str], parameters: Iterable[Any]) -> list[str]:
+    """*arguments* with the value that a bare `--until-sure` stands for; the program's own are left alone."""
+    with_value = {name for p in parameters if not getattr(p, "is_flag", False) for name in p.opts}
+    found = list(arguments)
+    place = 0
+    while place < len(found) and found[place].startswith("-") and found[place] != "--":
+        if found[place] == UNTIL_SURE:
+            found[place] = f"{UNTIL_SURE}={SURE}"
+        elif found[place] in with_value:
+            place += 1
+        place += 1
+    return found
 
 
 def recording_command(name: str) -> Callable[..., None]:
@@ -88,15 +128,23 @@ def recording_command(name: str) -> Callable[..., None]:
             int | None,
             typer.Option("--profiling-interval", metavar="STEPS", help="One window every so many steps."),
         ] = None,
+        until_sure: Annotated[
+            str | None,
+            typer.Option(
+                UNTIL_SURE,
+                metavar="[=SHARE]",
+                help="Stop sampling when the verdict has been sure for long enough [confidence: 0.8].",
+            ),
+        ] = None,
         window: Annotated[
-            str | None, typer.Option("--window", metavar="T", help="Length of a sampling window, e.g. 1s.")
+            str | None, typer.Option("--window", metavar="T", help="Length of a sampling window [chosen].")
         ] = None,
         every: Annotated[
             str | None, typer.Option("--every", metavar="T", help="From one window to the next, e.g. 10s.")
         ] = None,
         sample_period: Annotated[
             str | None,
-            typer.Option("--sample-period", metavar="T", help="Between two samples [2ms; continuous: 1ms]."),
+            typer.Option("--sample-period", metavar="T", help="Between two samples [chosen; 2ms at first]."),
         ] = None,
         continuous: Annotated[
             bool, typer.Option("--continuous", help="Sample all the time instead of in windows.")
@@ -128,14 +176,13 @@ def recording_command(name: str) -> Callable[..., None]:
         duration_s = None
         if profiling_duration is not None:
             duration_s = seconds(profiling_duration, option="--profiling-duration", low=0.1, high=30 * 86400)
+        sure = None if until_sure is None else confidence(until_sure)
 
         report = name == "run"
         as_json = report and output_format is Format.JSON
 
-        def say(text: str) -> None:
-            if not quiet and not as_json:
-                to_stderr(f"perfzero: {text}")
-
+        silent = quiet or as_json
+        voice = Voice(silent=silent, terminal=own_terminal(program=bool(target.command)))
         made = missing_folders(output or RUNS)
         try:
             from perfzero.record.session import Recorder
@@ -151,10 +198,13 @@ def recording_command(name: str) -> Callable[..., None]:
                 duration_s=duration_s,
                 every_steps=None if window or every or continuous else profiling_interval,
                 force=force,
-                say=say,
+                say=voice.say,
+                show=None if silent else voice.show,
+                **({} if sure is None else {"judge": new_judge(), "sure": sure}),
             )
             recorder.start()
         except BaseException as error:
+            voice.close()
             for path in made:  # they are empty
                 with contextlib.suppress(OSError):
                     path.rmdir()
@@ -163,7 +213,7 @@ def recording_command(name: str) -> Callable[..., None]:
                 raise
             complain(error)
             raise typer.Exit(max(getattr(error, "exit_code", 0), CANNOT_RECORD)) from None
-        finish(recorder, report=report, as_json=as_json, quiet=quiet, say=say, made=made)
+        finish(recorder, report=report, as_json=as_json, quiet=quiet, voice=voice, made=made)
 
     command.__name__ = name
     command.__doc__ = {
@@ -178,6 +228,27 @@ def recording_command(name: str) -> Callable[..., None]:
         "record": "Record like `perfzero run`, without the verdict; `perfzero analyze` gives it later.",
     }[name]
     return command
+
+
+def new_judge() -> Any:
+    """Who says whether the verdict is sure."""
+    from perfzero.cli.judging import ChildJudge
+
+    return ChildJudge()
+
+
+def confidence(text: str) -> float:
+    """The share in `--until-sure=SHARE`. Raises `UsageError` when it is none."""
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not LEAST_CONFIDENCE <= share <= MOST_CONFIDENCE:
+        raise UsageError(
+            f"{UNTIL_SURE} takes a confidence from {LEAST_CONFIDENCE} to {MOST_CONFIDENCE}, "
+            f"such as {UNTIL_SURE}=0.9; got {text!r}."
+        )
+    return share
 
 
 def load_numpy() -> None:
@@ -271,6 +342,8 @@ def chosen_settings(
         every_s=every_s,
         continuous=continuous,
         zoom_period_ns=zoom_ns,
+        adapt_period=sample_period is None,
+        adapt_zoom=zoom is None,
     )
 
 
@@ -321,7 +394,7 @@ def finish(
     report: bool,
     as_json: bool,
     quiet: bool,
-    say: Callable[[str], None],
+    voice: Voice,
     made: Sequence[Path],
 ) -> None:
     """
@@ -337,6 +410,8 @@ def finish(
             step()
         except Exception as error:  # noqa: BLE001 - whatever it is, the program must be waited for
             trouble = trouble or error
+    voice.close()
+    say = voice.say
     if not (command and recorder.watched.running):
         recorder.watched.restore_signals()  # from here on they can only be meant for us
     try:
@@ -392,12 +467,6 @@ def complain(error: BaseException) -> None:
         if os.environ.get("PERFZERO_DEBUG") == "1":
             text += "\n" + "".join(traceback.format_exception(error))
     to_stderr(f"perfzero: {text}")
-
-
-def to_stderr(text: str) -> None:
-    """Print on standard error for as long as somebody reads it."""
-    with contextlib.suppress(OSError, ValueError):
-        print(text, file=sys.stderr, flush=True)
 
 
 def open_closed_streams() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from perfzero.cli.record import recording_command
+from perfzero.cli.record import add
 
 
 def register(app: typer.Typer) -> None:
     """Add `perfzero run` to *app*."""
-    app.command("run", context_settings={"allow_interspersed_args": False})(recording_command("run"))
+    add(app, "run")
