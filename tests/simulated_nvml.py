@@ -18,6 +18,7 @@ import pytest
 
 HANDLE = 0x1000  # handles are opaque; these are never followed
 SAMPLE = 0x9000
+EVENTS = 0xA000
 
 
 @dataclass
@@ -43,6 +44,7 @@ class Board:
     mig_uuids: tuple[str, ...] = ()
     mig_sms: int | None = None
     gpm: bool = True
+    xids: list[int] = field(default_factory=list)  # errors that nobody has taken yet
 
 
 @dataclass
@@ -59,6 +61,7 @@ class Library:
     gpm_pairs: list[tuple[int, int]] = field(default_factory=list)
     gpm_taken: dict[int, int] = field(default_factory=dict)  # snapshot -> which one it holds
     gpm_alive: set[int] = field(default_factory=set)
+    event_sets: dict[int, Board] = field(default_factory=dict)
 
     def __getattr__(self, name: str) -> Callable[..., int]:
         if not name.startswith("nvml") or name in self.absent or name not in ANSWERS:
@@ -242,6 +245,33 @@ def gpm_metrics(library: Library, reference: Any) -> int:
     return 0
 
 
+def event_set(library: Library, reference: Any) -> int:
+    number = EVENTS + library.calls["nvmlEventSetCreate"]
+    library.event_sets[number] = Board()
+    point(reference, number)
+    return 0
+
+
+def register_events(library: Library, handle: Any, kinds: Any, events: Any) -> int:
+    library.event_sets[ctypes.cast(events, ctypes.c_void_p).value or 0] = library.board(handle)
+    return 0
+
+
+def wait_for_event(library: Library, events: Any, reference: Any, timeout_ms: Any) -> int:
+    assert timeout_ms.value == 0
+    waiting = library.event_sets[ctypes.cast(events, ctypes.c_void_p).value or 0].xids
+    if not waiting:
+        return int(pynvml.NVML_ERROR_TIMEOUT)
+    reference._obj.eventType = pynvml.nvmlEventTypeXidCriticalError
+    reference._obj.eventData = waiting.pop(0)
+    return 0
+
+
+def free_events(library: Library, events: Any) -> int:
+    del library.event_sets[ctypes.cast(events, ctypes.c_void_p).value or 0]
+    return 0
+
+
 ANSWERS: dict[str, Callable[..., int]] = {
     "nvmlInitWithFlags": init,
     "nvmlShutdown": shutdown,
@@ -277,6 +307,10 @@ ANSWERS: dict[str, Callable[..., int]] = {
     "nvmlDeviceGetTotalEccErrors": answer(lambda b: b.ecc),
     "nvmlDeviceGetComputeRunningProcesses_v3": processes,
     "nvmlDeviceGetVirtualizationMode": answer(lambda b: 0),
+    "nvmlEventSetCreate": event_set,
+    "nvmlDeviceRegisterEvents": register_events,
+    "nvmlEventSetWait_v2": wait_for_event,
+    "nvmlEventSetFree": free_events,
     "nvmlGpmQueryDeviceSupport": gpm_support,
     "nvmlGpmSampleAlloc": gpm_alloc,
     "nvmlGpmSampleFree": gpm_free,
@@ -300,3 +334,4 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
     yield simulated
     assert simulated.sessions == 0, "an NVML session was left open"
     assert not simulated.gpm_alive, "a GPM snapshot was not freed"
+    assert not simulated.event_sets, "a set of events was not freed"

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pynvml
 import pytest
 
 from perfzero.record import watch as watch_module
-from puppet_sampler import MS
+from perfzero.record.policy import Settings
+from perfzero.record.sampling import KEPT_ROWS
+from perfzero.series.steps import NoSteps, Steps
+from puppet_sampler import MS, sampling
+from simulated import START
 
 
 def test_a_gpu_that_is_lost_is_noted_once(stage):
@@ -131,3 +136,172 @@ def test_where_gpm_sees_an_idle_gpu_the_boards_last_second_does_not_count(stage)
     stage.go_on(6.0)
     assert stage.puppet.asked("open") == 0
     stage.end()
+
+
+# --- what the driver reports ---
+
+
+def test_an_xid_is_noted_as_often_as_it_comes_and_said_once(stage):
+    stage.watch(source="nvml").take()
+    stage.go_on(2.0)
+    for xids in ([79], [13, 13, 13], [79]):
+        stage.library.boards[0].xids += xids
+        stage.go_on(2.0)
+    notes = [n.text for n in stage.end().notes() if n.kind == "xid"]
+
+    assert [text.split(";")[0] for text in notes] == [
+        "The driver reported Xid 79",
+        "The driver reported Xid 13 3 times",
+        "The driver reported Xid 79",
+    ]
+    assert [text for text in stage.said if "Xid" in text] == [
+        "GPU 0: the driver reported an error, Xid 79",
+        "GPU 0: the driver reported an error, Xid 13",
+    ]
+
+
+def test_the_reason_of_a_gpu_that_is_lost_is_noted_with_the_loss(stage):
+    stage.watch(source="nvml").take()
+    stage.go_on(2.0)
+    stage.library.boards[0].xids.append(79)
+    stage.library.fail = {"nvmlDeviceGetUtilizationRates": pynvml.NVML_ERROR_GPU_IS_LOST}
+    stage.go_on(4.0)
+    assert sorted(n.kind for n in stage.end().notes()) == ["board", "xid"]
+
+
+@pytest.mark.parametrize("call", ["nvmlEventSetCreate", "nvmlDeviceRegisterEvents"])
+def test_a_driver_that_reports_no_errors_is_watched_without(stage, call):
+    stage.library.fail = {call: pynvml.NVML_ERROR_NOT_SUPPORTED}
+    stage.library.boards[0].xids.append(79)
+    stage.watch(source="nvml").take()
+    stage.go_on(4.0)
+    recording = stage.end()
+    assert len(recording.observation(0).board) > 2
+    assert not [n for n in recording.notes() if n.kind == "xid"]
+
+
+def test_errors_without_end_do_not_hold_up_a_reading(stage):
+    stage.library.boards[0].xids += [31] * 10_000
+    stage.watch(source="nvml").take()
+    stage.go_on(1.0)
+    assert len(stage.library.boards[0].xids) > 9000
+    stage.end()
+
+
+# --- the step, and what hangs on it ---
+
+
+def window_of(stage, kind, samples=1500):
+    """The puppet delivers a window of *kind*."""
+    stage.puppet.send(samples, kind=kind)
+    fields = {"kind": kind, "start_ns": START, "end_ns": START + samples * MS, "period_ns": MS}
+    stage.puppet.say("window", gpu=0, samples=samples, lost=0, more=False, **fields)
+
+
+@pytest.fixture
+def steps_found(monkeypatch):
+    """Lets steps be found, each call the next of a list; returns the list of rows that were looked at."""
+    looked: list[int] = []
+
+    def prepare(*answers: float | None) -> list[int]:
+        left = iter(answers)
+
+        def find(samples):
+            looked.append(len(samples))
+            step_s = next(left)
+            if step_s is None:
+                return NoSteps("nothing repeats")
+            return Steps(step_s, step_s, step_s, 0.0, None, None, np.empty(0, np.int64), "anchor", 9)
+
+        monkeypatch.setattr("perfzero.series.steps.find_steps", find)
+        return looked
+
+    return prepare
+
+
+def settled_sampling(stage, **options):
+    """A watch that samples and takes the program to be steady."""
+    watch = sampling(stage, settings=Settings(first_after_s=0.0, **options))
+    stage.go_on(20.0)
+    window_of(stage, "regular")
+    stage.go_on(0.4)
+    assert watch.state == "looking closely"
+    return watch
+
+
+def test_a_step_is_looked_for_at_most_twice_and_not_again_once_it_was_seen(stage, steps_found):
+    looked = steps_found(None, 0.3, 0.5)
+    watch = settled_sampling(stage)
+    for _ in range(3):
+        window_of(stage, "dense")
+        stage.go_on(1.0)
+    recording = stage.end()
+    assert watch.step_s == 0.3
+    assert len(looked) == 2
+    assert recording.complete
+    assert [(c["gpu"], c["what"], c["value"]) for c in watch.chosen()] == [(0, "window_s", 2.0)]
+    assert [t for t in stage.said if "windows of 2 s (a window holds 6 steps of 300 ms)" in t]
+
+
+def test_a_step_that_nobody_can_see_is_given_up(stage, steps_found):
+    looked = steps_found(None, None, 0.3)
+    watch = settled_sampling(stage)
+    for _ in range(4):
+        window_of(stage, "dense")
+        stage.go_on(1.0)
+    stage.end()
+    assert (len(looked), watch.step_s, watch.chosen()) == (2, None, [])
+
+
+def test_bursts_are_not_looked_at_for_steps(stage, steps_found):
+    looked = steps_found(None, None)
+    settled_sampling(stage)
+    window_of(stage, "zoom")
+    stage.go_on(1.0)
+    stage.end()
+    assert looked == []
+
+
+def test_only_the_last_samples_are_kept_for_that(stage, steps_found):
+    looked = steps_found(None, None)
+    settled_sampling(stage)
+    for _ in range(20):
+        stage.puppet.send(1000, kind="dense")
+    window_of(stage, "dense")
+    stage.go_on(1.0)
+    stage.end()
+    assert KEPT_ROWS <= looked[0] < KEPT_ROWS + 1500
+
+
+def test_an_overflow_makes_samples_longer_and_is_noted(stage):
+    watch = settled_sampling(stage)
+    gap = {"start_ns": START, "end_ns": START + 9 * MS, "samples": 9}
+    stage.puppet.say("gap", reason="the hardware buffer overflowed", **gap)
+    stage.puppet.say("gap", reason="the hardware buffer overflowed", **gap)
+    stage.go_on(0.4)
+    notes = [n.text for n in stage.end().notes() if n.kind == "period"]
+    assert notes == ["Samples are 4 ms apart from now on: the hardware buffer overflowed."]
+    assert [c["value"] for c in watch.chosen()] == [4_000_000]
+
+
+@pytest.mark.parametrize(
+    ("late_s", "reason", "period_is_given"),
+    [(0.2, "samples are missing", False), (0.9, "the hardware buffer overflowed", True)],
+)
+def test_other_losses_and_a_period_that_was_asked_for_change_nothing(stage, late_s, reason, period_is_given):
+    watch = settled_sampling(stage, adapt_period=not period_is_given)
+    stage.puppet.say("gap", reason=reason, start_ns=START, end_ns=START + 9 * MS, samples=9)
+    fields = {"kind": "dense", "start_ns": START, "end_ns": START + MS, "period_ns": 2 * MS}
+    stage.puppet.say("window", gpu=0, samples=1, lost=9, late_s=late_s, more=False, **fields)
+    stage.go_on(0.4)
+    stage.end()
+    assert watch.chosen() == []
+
+
+def test_a_buffer_that_was_emptied_much_too_late_counts_as_an_overflow(stage):
+    watch = settled_sampling(stage)
+    fields = {"kind": "dense", "start_ns": START, "end_ns": START + MS, "period_ns": 2 * MS}
+    stage.puppet.say("window", gpu=0, samples=1, lost=0, late_s=0.4, more=False, **fields)
+    stage.go_on(0.4)
+    stage.end()
+    assert [c["why"] for c in watch.chosen()] == ["the buffer was emptied 0.4 s late"]

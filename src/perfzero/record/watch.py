@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal
@@ -130,6 +130,7 @@ class GpuWatch:
             on_pressed=self._sampling_pressed,
         )
         self._now_s = 0.0
+        self._xids: set[int] = set()  # those that were told
         self._by_steps = by_steps
         self._looks = 0
         self._look_due = False
@@ -334,12 +335,23 @@ class GpuWatch:
                 self._note("board", str(error).splitlines()[0])
                 self._board_due = math.inf  # a GPU that is lost comes back with a reset, not with time
             self.pids |= self.board.pids or frozenset()
+            for xid, count in Counter(self.board.xids).items():
+                self._xid(xid, count)
         for stream, samples in rows.items():
             self._hold(stream, samples)
         if now_s >= self._flush_due:
             self._flush_due = now_s + FLUSH_EVERY_S
             self._flush()
         self._judge_state(rows, now_s)
+
+    def _xid(self, number: int, count: int) -> None:
+        """The driver has reported an error; said once for each number."""
+        times = "" if count == 1 else f" {count} times"
+        text = f"The driver reported Xid {number}{times}; NVIDIA's Xid catalogue says what that means."
+        self._note("xid", text)
+        if number not in self._xids:
+            self._xids.add(number)
+            self._say(f"GPU {self.gpu.index}: the driver reported an error, Xid {number}")
 
     def _gpm_every_s(self, now_s: float) -> float:
         if self._waiting(now_s):

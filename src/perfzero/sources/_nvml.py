@@ -6,6 +6,7 @@ The only file that speaks to NVML (through nvidia-ml-py, imported when first nee
     discover()      the GPUs of this machine as `Gpu` values
     select()        some of them, by index, GPU UUID or MIG UUID
     processes()     who holds a compute context on a GPU
+    XidEvents       the errors that the driver reports of a GPU from now on
 
 Every `NVMLError` ends here: as None where a single figure is missing, as a `SourceError` where
 nothing more will come. NVML only observes; nothing here sets anything on the GPU.
@@ -21,6 +22,9 @@ from perfzero.errors import NoGpu, NoLibrary, NotPermitted, NotSupported, Source
 from perfzero.values import Gpu
 
 MIG_PREFIX = "MIG-"
+
+MOST_XIDS = 100
+"""A GPU that falls off the bus may report the same error without end; so many are taken at once."""
 
 # FP32 cores per SM by compute capability, as the CUDA samples' _ConvertSMVer2Cores has them
 # (helper_cuda.h); every capability from 8.6 on has 128. NVML tells cores, never SMs.
@@ -198,6 +202,44 @@ def compute_pids(device: Device) -> list[int] | None:
     """As `processes`, for a device that is open."""
     found = device.ask("nvmlDeviceGetComputeRunningProcesses")
     return None if found is None else sorted({int(p.pid) for p in found})
+
+
+class XidEvents:
+    """
+    The Xid errors of an open *device*, from now on: what the driver writes into the kernel's log.
+
+    Where it does not tell (MIG devices, old drivers, some virtual machines) there are none.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._nvml = nvml = device.nvml
+        self._set: Any = None
+        try:
+            self._set = nvml.nvmlEventSetCreate()
+            nvml.nvmlDeviceRegisterEvents(device.handle, nvml.nvmlEventTypeXidCriticalError, self._set)
+        except nvml.NVMLError:
+            self.close()
+
+    def take(self) -> list[int]:
+        """The numbers of the errors since the last call, in order; does not wait."""
+        found: list[int] = []
+        while self._set is not None and len(found) < MOST_XIDS:
+            try:
+                event = self._nvml.nvmlEventSetWait_v2(self._set, 0)
+            except self._nvml.NVMLError as error:
+                if error.value != self._nvml.NVML_ERROR_TIMEOUT:  # the GPU is lost: no more will come
+                    self.close()
+                break
+            if event.eventType == self._nvml.nvmlEventTypeXidCriticalError:
+                found.append(int(event.eventData))
+        return found
+
+    def close(self) -> None:
+        """Let go of them. Harmless when called twice."""
+        events, self._set = self._set, None
+        if events is not None:
+            with suppress(self._nvml.NVMLError):
+                self._nvml.nvmlEventSetFree(events)
 
 
 def virtualization(gpu: Gpu) -> str | None:

@@ -57,7 +57,8 @@ class Board:
     The board state of one GPU; each `read` is one reading, for the time since the previous one.
 
     `power_limit_w` is the limit now in force, in watts; `pids` are the processes that held a
-    compute context when last asked, None where the driver does not tell. `slow_every` may be
+    compute context when last asked, None where the driver does not tell. `xids` are the errors that
+    the driver has reported since the reading before the last. `slow_every` may be
     changed at any time. `calls` counts the calls into NVML since `open`, `spent_ns` the time they took.
     """
 
@@ -68,9 +69,11 @@ class Board:
         self.gpu = gpu
         self.power_limit_w = gpu.power_limit_w
         self.pids: frozenset[int] | None = None
+        self.xids: tuple[int, ...] = ()
         self.slow_every = SLOW_EVERY
         self.spent_ns = 0
         self._device: _nvml.Device | None = None
+        self._events: _nvml.XidEvents | None = None
         self._readings = 0
         self._last_ns = 0
 
@@ -90,6 +93,7 @@ class Board:
             _nvml.close_session(nvml)
             raise
         self._device = device
+        self._events = _nvml.XidEvents(device)
         self._readings = 0
         self.spent_ns = 0
         self._last_ns = time.time_ns()
@@ -105,6 +109,8 @@ class Board:
         if device is None:
             return Samples.empty(c.name for c in self.counters)
         began = time.perf_counter_ns()
+        # First: of a GPU that is lost the rest raises, and this is the reason.
+        self.xids = () if self._events is None else tuple(self._events.take())
         row = self._fast(device)
         if self._readings % self.slow_every == 0:
             row |= self._slow(device)
@@ -126,6 +132,9 @@ class Board:
 
     def close(self) -> None:
         """End the NVML session."""
+        if self._events is not None:
+            self._events.close()
+            self._events = None
         if self._device is not None:
             _nvml.close_session(self._device.nvml)
             self._device = None
