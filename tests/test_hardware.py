@@ -164,7 +164,8 @@ def test_a_product_that_seems_faster_than_its_pipe_fills_it() -> None:
     ("name", "value"),
     [
         ("dram", 1e12), ("dram", 6e12), ("dram", math.nan), ("dram", math.inf), ("l2", 1e12), ("l2", 30e12),
-        ("bf16", 0.29), ("bf16", 1.2), ("bf16", -1.0), ("pcie_rx", 5.5e10), ("unix_s", 0.0), ("speed", 1.0),
+        ("bf16", 0.29), ("bf16", 1.2), ("bf16", -1.0), ("pcie_rx", 5.5e10), ("unix_s", 0.0),
+        ("unix_s", 1e300), ("speed", 1.0),
     ],
 )  # fmt: skip
 def test_a_measured_roof_that_cannot_be_right_counts_as_none(name: str, value: float) -> None:

@@ -91,6 +91,9 @@ PLAUSIBLE_L2 = (0.1, 1.1)
 PLAUSIBLE_BYTES_PER_S = (1e9, 1e15)
 """The same for bytes/s of a GPU that says too little about itself for a peak to be computed."""
 
+PLAUSIBLE_UNIX_S = (1e9, 1e10)
+"""The same for the time of the measurement: 2001 to 2286."""
+
 
 def calibrated(gpu: Gpu, name: str) -> float:
     """The roof *name* of `CALIBRATED` as measured on *gpu*; NaN where it was not, or cannot be right."""
@@ -103,7 +106,7 @@ def plausible(gpu: Gpu, name: str, value: float) -> bool:
     if name not in CALIBRATED or not math.isfinite(value):
         return False
     if name == "unix_s":
-        return value > 0
+        return PLAUSIBLE_UNIX_S[0] <= value <= PLAUSIBLE_UNIX_S[1]
     (low, high), whole = PLAUSIBLE, 1.0
     if name == "dram":
         whole = peak_dram_bytes_per_s(gpu)

@@ -75,6 +75,8 @@ ENGLISH: Mapping[str, str] = {
     "smi_unknown": "nvidia-smi's number could not be read.",
     "truth": "The SMs worked {sm} of the time, the tensor cores {tensor}.",
     "truth_memory": "DRAM ran at {memory}.",
+    "roofs_calibrated": "Roofs calibrated on {date}.",
+    "roofs_by_table": "Roofs by the table.",
     "truth_unknown": "What the SMs really did could not be read.",
     "neither_known": "Neither nvidia-smi's number nor what the SMs did could be read.",
     "watched": "Watched {duration}: {parts}.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timezone
 from io import StringIO
 from typing import TextIO
 
@@ -19,6 +20,7 @@ from rich.text import Text
 
 from perfzero import text
 from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Steady, StepAnswer, TimeClass
+from perfzero.hardware import calibrated
 from perfzero.report.benchmarked import Benchmark
 from perfzero.report.model import GpuReport, Losses, Report, Truth, Watching
 
@@ -243,7 +245,7 @@ def _footer(report: Report, gpu: GpuReport, say: Messages) -> RenderableType:
         parts=", ".join(_watched(report, gpu, say)),
     )
     return Group(
-        Text(text.glued(_truth(gpu.truth, say))),
+        Text(text.glued(f"{_truth(gpu.truth, say)} {_roofs(gpu, say)}".rstrip())),
         Text(text.glued(f"{watched} {_cost(report.watching, say)}".rstrip())),
     )
 
@@ -262,6 +264,16 @@ def _truth(truth: Truth, say: Messages) -> str:
     if math.isfinite(truth.dram_roof_share):
         parts.append(say["truth_memory"].format(memory=text.percent(truth.dram_roof_share)))
     return " ".join(parts)
+
+
+def _roofs(gpu: GpuReport, say: Messages) -> str:
+    """Where the roofs come from that shares of a resource are held against; nothing where there are none."""
+    if not math.isfinite(gpu.truth.sm_active):
+        return ""
+    measured_s = calibrated(gpu.gpu, "unix_s")
+    if math.isnan(measured_s):
+        return say["roofs_by_table"]
+    return say["roofs_calibrated"].format(date=f"{datetime.fromtimestamp(measured_s, timezone.utc):%Y-%m-%d}")
 
 
 def _watched(report: Report, gpu: GpuReport, say: Messages) -> Iterator[str]:
