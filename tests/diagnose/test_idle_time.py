@@ -145,6 +145,30 @@ def test_bursts_cannot_see_a_copy_from_the_gpu_and_do_not_hide_it(roofs):
     assert idle_time(windows, close, roofs).unsubmitted < 0.1
 
 
+def test_what_bursts_resolve_is_what_copies_leave(roofs):
+    """Windows: 0.4 of the idle time copies, the rest among kernels. Bursts: an empty queue, all of it."""
+    start = np.arange(500, dtype=np.int64) * 2_000_000
+    copies = np.arange(500) % 5 < 2
+    gr = np.where(copies, 0.0, 0.04)
+    windows = Samples(
+        start,
+        start + 2_000_000,
+        {
+            "gr_active": gr, "ce_active": 1.0 * copies, "launches": np.full(500, 20.0),
+            "queue_empty": np.full(500, 0.9), "queue_semaphore": np.full(500, 0.1),
+        },
+    )  # fmt: skip
+    begin = np.arange(1000, dtype=np.int64) * 20_000
+    nothing = {"gr_active": 0.0, "ce_active": 0.0, "queue_empty": 1.0, "queue_semaphore": 0.0}
+    close = Samples(begin, begin + 20_000, {k: np.full(1000, v) for k, v in nothing.items()})
+
+    found = idle_time(windows, close, roofs)
+
+    assert found.copying == pytest.approx(0.4, abs=0.02)
+    assert found.copying + found.unsubmitted == pytest.approx(1.0)
+    assert adds_up(found)
+
+
 def test_a_queue_that_the_launches_do_not_pass_through_says_nothing(roofs):
     """As in a ResNet-50 whose kernels all went through the other queue: empty throughout, at 7,400/s."""
     blind = measured("sleep")

@@ -11,6 +11,7 @@ from perfzero.diagnose.evidence import collect
 from perfzero.diagnose.judge import judge
 from perfzero.diagnose.leftovers import SWITCHES, leftovers
 from perfzero.diagnose.rules.host import debug_leftovers
+from perfzero.sources.synthetic import Phase, observe
 from perfzero.values import Observation, Process
 
 
@@ -91,6 +92,25 @@ def test_blocking_launches_are_not_the_cause_where_no_gap_follows_each_kernel(pr
     assert found is not None
     assert found.severity == "info"
     assert found.gain is None
+
+
+def test_blocking_launches_are_not_the_cause_of_long_pauses_after_many_kernels():
+    """100,000 launches a second, back to back for 20 ms, and then 20 ms of nothing."""
+    bursts = observe([Phase(0.020, {"gr_active": 1.0, "sm_active": 0.05, "launches": 1e5}), Phase(0.020)])
+
+    found = debug_leftovers(collect(left_on(bursts, CUDA_LAUNCH_BLOCKING="1")))
+
+    assert found is not None
+    assert found.severity == "info"
+
+
+def test_what_is_felt_is_named_before_what_is_not(program):
+    both = left_on(program("sleeping"), TORCH_LOGS="+dynamo", CUDA_INJECTION64_PATH="/opt/x.so")
+
+    found = debug_leftovers(collect(both))
+
+    assert found is not None
+    assert found.title.startswith("Left on for debugging: CUDA_INJECTION64_PATH, TORCH_LOGS")
 
 
 def test_a_host_that_is_seen_to_run_ahead_contradicts_blocking_launches(program):
