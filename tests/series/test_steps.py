@@ -11,10 +11,14 @@ from perfzero.series.steps import NoSteps, Steps, find_steps
 from perfzero.store.reader import open_recording
 from perfzero.values import Samples
 from series.simulated_programs import (
+    BACKWARD,
+    FORWARD,
     PROGRAMS,
     START_NS,
     STEPLESS,
+    WAIT,
     Program,
+    Timeline,
     mean_between,
     of_length,
     sampled,
@@ -138,15 +142,55 @@ def test_windows_shorter_than_three_steps_give_nothing():
     refused(sampled(timeline, seconds=60.0, period_s=0.002, noise=0.05, seed=4, windows=windows))
 
 
-def test_a_step_between_the_samples_is_not_taken_for_its_beat_with_them():
-    """Every 6.4 ms seen every 2 ms repeats after 32 ms too; the burst is too short to count them."""
-    for step_s in (0.0064, 0.0049, 0.0087):
-        timeline = train(Program(step_s, jitter=0.0), seconds=7.0, seed=1)
-        window = sampled(timeline, seconds=6.0, period_s=0.002, noise=0.0, seed=1)
-        burst = sampled(timeline, seconds=0.05, period_s=2e-5, noise=0.02, seed=2)
-        answer = find_steps(window, burst)
+@pytest.mark.parametrize("step_s", [0.00616, 0.00641, 0.00706, 0.00866, 0.00911])
+def test_a_beat_of_a_few_samples_is_not_taken_for_the_pattern_that_sampling_makes_of_it(step_s: float):
+    """Every 6.4 ms seen every 2 ms repeats after 32 ms too, and the burst is too short for eight of them."""
+    timeline = train(Program(step_s, jitter=0.002, wait=0.1), seconds=7.0, seed=1)
+    window = sampled(timeline, seconds=6.0, period_s=0.002, noise=0.0, seed=1)
+    burst = sampled(timeline, seconds=0.05, period_s=2e-5, noise=0.02, seed=2)
+    answer = find_steps(window, burst)
 
-        assert isinstance(answer, NoSteps) or answer.step_s == pytest.approx(step_s, rel=0.02)
+    assert isinstance(answer, NoSteps) or answer.step_s == pytest.approx(step_s, rel=0.02)
+
+
+@pytest.mark.parametrize("step_s", [0.00105, 0.00174])
+def test_a_burst_corrects_what_sampling_makes_of_steps_shorter_than_a_sample(step_s: float):
+    """1.05 ms seen every 2 ms repeats after 42 ms, and the windows alone cannot know."""
+    timeline = train(Program(step_s, jitter=0.002, wait=0.38), seconds=7.0, seed=29)
+    window = sampled(timeline, seconds=6.0, period_s=0.002, noise=0.0, seed=29)
+    burst = sampled(timeline, seconds=0.05, period_s=2e-5, noise=0.02, seed=30)
+    answer = find_steps(window, burst)
+
+    assert isinstance(answer, Steps)
+    assert answer.step_s == pytest.approx(step_s, rel=0.02)
+
+
+def test_micro_steps_alone_are_not_taken_for_steps():
+    """Bursts of 50 ms see many micro-steps of 2.7 ms and two optimizers: not enough for a step of 24 ms."""
+    for seed in range(4):
+        _, zoom = watched(
+            train(Program(0.024, jitter=0.05, micro=8), seconds=3.0, seed=seed), seconds=2.0, seed=seed
+        )
+        refused(zoom)
+
+
+def test_kernels_that_repeat_inside_irregular_work_are_not_taken_for_steps():
+    """The burst sees a kernel every millisecond; the windows see that work comes and goes at random."""
+    rng = np.random.default_rng(4)
+    lengths: list[float] = []
+    levels: list[tuple[float, ...]] = []
+    for _ in range(60):
+        for _ in range(int(rng.integers(60, 400))):
+            lengths += [0.0007, 0.0003]
+            levels += [FORWARD, BACKWARD]
+        lengths.append(float(rng.exponential(0.1)))
+        levels.append(WAIT)
+    timeline = Timeline(np.r_[0.0, np.cumsum(lengths)], np.array(levels), np.empty(0), float("nan"))
+    window = sampled(timeline, seconds=8.0, period_s=0.002, noise=0.02, seed=1)
+    burst = sampled(timeline, seconds=0.05, period_s=1e-5, noise=0.02, seed=2)
+
+    assert isinstance(find_steps(burst), Steps)
+    assert "slower changes" in refused(window, burst)
 
 
 def test_a_stall_between_steps_too_short_to_see_is_not_the_step():

@@ -204,7 +204,7 @@ def _of_table(parts: tuple[Stretch, ...]) -> tuple[Steps, bool] | NoSteps:
     every = list(trains(parts))
     if not every:
         return NoSteps("No counter changes enough to show where a step begins.")
-    rhythms = [r for r in (_rhythm(train, parts, shortest=2.0) for train in every) if r is not None]
+    rhythms = [r for r in (_rhythm(train, parts) for train in every) if r is not None]
     shortest_s = SHORTEST * max(part.spacing_ns for part in parts) / 1e9
     beats = _agreed(rhythms)
     hasty_s = [beat.mean_s for beat in beats if beat.mean_s < shortest_s] + _hasty(parts)
@@ -239,8 +239,8 @@ def _hasty(parts: tuple[Stretch, ...]) -> list[float]:
     return found
 
 
-def _rhythm(train: Train, parts: Sequence[Stretch], *, shortest: float = SHORTEST) -> _Rhythm | None:
-    """*train* as a rhythm, if it is one and its steps last *shortest* samples."""
+def _rhythm(train: Train, parts: Sequence[Stretch]) -> _Rhythm | None:
+    """*train* as a rhythm, if it is one; it may be faster than steps can be."""
     lengths = np.array([part.length_s for part in parts])
     spacing = np.array([part.spacing_ns / 1e9 for part in parts])
     gaps = [np.diff(on) * s for on, s in zip(train.onsets, spacing, strict=True)]
@@ -249,8 +249,6 @@ def _rhythm(train: Train, parts: Sequence[Stretch], *, shortest: float = SHORTES
         return None
     middle = float(np.median(joined))
     pitch = float(np.median(spacing))
-    if middle < shortest * pitch:
-        return None
     long = lengths >= IN_WINDOW * middle
     if not long.any():
         return None
