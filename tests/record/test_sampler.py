@@ -60,10 +60,22 @@ def test_a_window_arrives_whole_and_ends_by_itself():
     assert window["samples"] == got
     assert 380 <= got <= 480
     assert window["lost"] == 0
+    assert 0.0 <= window["late_s"] < 0.1
     assert {"dense"} == {kind for kind, _ in heard.samples}
     assert list(heard.samples[0][1].columns) == ["gr_active", "sm_active"]
     assert {"bye", "gone"} <= {e["event"] for e in heard.events}
     assert client.cpu_s > 0
+
+
+def test_a_window_says_by_how_much_its_buffer_was_emptied_too_late():
+    heard = Heard()
+    slow = "read = device.decode; device.decode = lambda room: (time.sleep(0.25), read(room))[1]"
+    client = heard.client(simulated(slow))
+    client.open(period_ns=1_000_000, drain_s=0.1, counters=["gr_active"])
+    client.start(kind="dense", duration_s=0.6)
+    late_s = heard.wait_for("window")["late_s"]
+    client.quit()
+    assert 0.1 < late_s < 0.6
 
 
 def test_a_busy_device_is_reported_and_the_sampler_lives_on():

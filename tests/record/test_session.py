@@ -22,10 +22,11 @@ from perfzero.record import sampling as sampling_module
 from perfzero.record import session as session_module
 from perfzero.record import watch as watch_module
 from perfzero.record.certainty import Judgement
+from perfzero.record.cost import Slowdown
 from perfzero.record.launch import CannotStart
 from perfzero.record.policy import Settings
 from perfzero.record.progress import Progress
-from perfzero.record.session import Recorder, Target
+from perfzero.record.session import Recorder, Target, worst_slowdown
 from perfzero.record.settle import Settling
 from perfzero.series.steps import NoSteps, Steps
 from perfzero.store.reader import open_recording
@@ -437,3 +438,19 @@ def test_progress_tells_once_a_second_what_happens(library, sampler, tmp_path):
     assert shown[0].state in ("waiting for work", "warm-up")
     assert shown[-1].state == "warm-up"
     assert (shown[-1].lost, shown[-1].step_s) == (0, None)
+
+
+# --- what it cost ---
+
+
+def test_of_several_gpus_the_slowdown_is_that_of_the_one_it_was_worst_on():
+    effects = {0: Slowdown(0.001, 0.0, 0.002), 3: Slowdown(0.004, 0.003, 0.005), 5: Slowdown(None, note="-")}
+    worst = worst_slowdown(effects)
+    assert (worst.value, worst.low, worst.high) == (0.004, 0.003, 0.005)
+    assert worst.note == "GPU 3, the worst of 2 that could be measured"
+
+
+def test_one_gpu_needs_no_name_and_none_measured_leaves_the_reason():
+    assert worst_slowdown({2: Slowdown(0.001, 0.0, 0.002)}).note == ""
+    assert worst_slowdown({2: Slowdown(None, note="too few"), 3: Slowdown(None)}).note == "too few"
+    assert worst_slowdown({}).value is None

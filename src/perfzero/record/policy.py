@@ -13,6 +13,8 @@ windows become rarer as a run goes on and repeats itself.
     near the cap:           1 s / 15 s          one, 2 s, and a zoom    1 s after 60, 120, 180 ... s,
                                                                         session closed between
 
+With --until-sure they come 5, 10, 20, 40 ... s after the close look, near the cap 10, 20, 40 ... s.
+
 In a program that has just been launched nothing is opened in the first two seconds of work: whether the
 board is at its cap shows only then, and a session that is opened and closed again for one early
 window costs us as much as each later one.

@@ -456,7 +456,7 @@ class Recorder:
 
     def _cost(self, watches: Sequence[GpuWatch]) -> Cost:
         wall = time.monotonic() - self._begun
-        effect = _worst({w.gpu.index: slowdown(w.averages(), w.windows) for w in watches})
+        effect = worst_slowdown({w.gpu.index: slowdown(w.averages(), w.windows) for w in watches})
         sampled = sum(w.sampled_ns for w in watches) / 1e9
         judging_s = 0.0 if self._judge is None else self._judge.cpu_s
         return Cost(
@@ -492,7 +492,7 @@ class Recorder:
         self._writer.note(Note(time.time_ns(), kind, text))
 
 
-def _worst(effects: Mapping[int, Slowdown]) -> Slowdown:
+def worst_slowdown(effects: Mapping[int, Slowdown]) -> Slowdown:
     """Of the effects on several GPUs (index -> effect) the largest that could be measured, and on which."""
     known = {gpu: effect for gpu, effect in effects.items() if effect.value is not None}
     if not known:
