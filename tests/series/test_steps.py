@@ -83,6 +83,18 @@ def test_micro_steps_are_told_from_the_step():
     assert steps.micro_s == pytest.approx(0.2 * 0.9 / 8, rel=0.05)
 
 
+def test_a_step_is_told_by_the_work_of_its_parts_where_no_pulse_marks_it():
+    """Five equal parts and a sixth with twice the work, each followed by a wait like the others."""
+    cycle = [(0.008, FORWARD), (0.004, WAIT)] * 5 + [(0.016, FORWARD), (0.004, WAIT)]
+    lengths = np.array([length for length, _ in cycle] * 60)
+    levels = np.array([level for _, level in cycle] * 60)
+    timeline = Timeline(np.r_[0.0, np.cumsum(lengths)], levels, np.empty(0), float("nan"))
+    answer = find_steps(sampled(timeline, seconds=4.0, period_s=0.001, noise=0.02, seed=1))
+
+    assert isinstance(answer, Steps)
+    assert answer.step_s == pytest.approx(0.080, rel=0.01)
+
+
 def test_a_step_without_micro_steps_has_none():
     steps = found(Program(0.1, jitter=0.02))
 
@@ -172,6 +184,18 @@ def test_micro_steps_alone_are_not_taken_for_steps():
             train(Program(0.024, jitter=0.05, micro=8), seconds=3.0, seed=seed), seconds=2.0, seed=seed
         )
         refused(zoom)
+
+
+def test_a_burst_does_not_overrule_windows_that_would_have_shown_its_steps():
+    """Micro-steps of 11 ms fill the burst; windows of noise see nothing at 11 samples per step."""
+    micro = Timeline(
+        np.arange(0.0, 2.0, 0.0055), np.tile([FORWARD, WAIT], (182, 1))[:363], np.empty(0), float("nan")
+    )
+    burst = sampled(micro, seconds=0.15, period_s=2e-5, noise=0.02, seed=2)
+    window, _ = stepless("white noise", mean_s=0.1, seed=1)
+
+    assert isinstance(find_steps(burst), Steps)
+    assert "would show steps of that length" in refused(window, burst)
 
 
 def test_kernels_that_repeat_inside_irregular_work_are_not_taken_for_steps():

@@ -35,6 +35,9 @@ from perfzero.values import FloatArray, IntArray, Samples
 SHORTEST = 5
 """Samples per step: with fewer the shape of a step cannot be told from noise."""
 
+RESOLVED = 8
+"""Samples per step from which on a table that shows no step disproves it."""
+
 FEWEST = 8
 """Intervals: with fewer, chance makes regular ones (of exponential intervals 8 in 1e4 do, simulated)."""
 
@@ -181,6 +184,11 @@ def find_steps(*tables: Samples) -> Steps | NoSteps:
     answer = answers[chosen]
     assert not isinstance(answer, NoSteps)
     steps, adds_work = answer
+    if any(_resolves(parts, steps.step_s) for parts in seen[:chosen]):
+        return NoSteps(
+            "The bursts repeat themselves, but the longer windows would show steps of that length and "
+            "do not, so the repetition may be only a part of a step."
+        )
     if not all(_level_at(steps.step_s, parts) for parts in seen[:chosen]):
         return NoSteps(
             "The bursts repeat themselves, but the longer windows show slower changes beside that, "
@@ -195,6 +203,12 @@ def find_steps(*tables: Samples) -> Steps | NoSteps:
                 return faster
             return NoSteps("The windows and the bursts tell of different steps; one of them is not the step.")
     return steps
+
+
+def _resolves(parts: tuple[Stretch, ...], step_s: float) -> bool:
+    """Whether *parts* have enough samples per step of *step_s*, and hold enough steps, to have found it."""
+    steps = [part.length_s / step_s for part in parts if part.spacing_ns * RESOLVED / 1e9 <= step_s]
+    return sum(count for count in steps if count >= IN_WINDOW) >= 2 * FEWEST
 
 
 def _of_table(parts: tuple[Stretch, ...]) -> tuple[Steps, bool] | NoSteps:
