@@ -253,6 +253,8 @@ def test_the_burst_of_long_steps_and_of_a_period_that_was_asked_for_stays():
     assert not {"zoom_s", "zoom_period_ns"} & set(values(Policy(DEFAULT).step_seen(0.2)))
     asked = values(Policy(Settings(zoom_period_ns=10_000, adapt_zoom=False)).step_seen(0.05))
     assert not {"zoom_s", "zoom_period_ns"} & set(asked)  # 5,000 samples already
+    fine = Settings(zoom_period_ns=5_000, adapt_zoom=False)  # twice as many, as it was asked for
+    assert not {"zoom_s", "zoom_period_ns"} & set(values(Policy(fine).step_seen(0.05)))
     assert values(Policy(Settings(zoom_period_ns=None)).step_seen(0.05)) == {}
 
 

@@ -243,6 +243,16 @@ def test_a_step_is_looked_for_at_most_twice_and_not_again_once_it_was_seen(stage
     assert [t for t in stage.said if "windows of 2 s (a window holds 6 steps of 300 ms)" in t]
 
 
+def test_a_step_that_was_seen_is_not_looked_for_again(stage, steps_found):
+    looked = steps_found(0.05, 0.06)
+    watch = settled_sampling(stage)
+    for _ in range(3):
+        window_of(stage, "dense")
+        stage.go_on(1.0)
+    stage.end()
+    assert (len(looked), watch.step_s) == (1, 0.05)
+
+
 def test_a_step_that_nobody_can_see_is_given_up(stage, steps_found):
     looked = steps_found(None, None, 0.3)
     watch = settled_sampling(stage)
@@ -256,10 +266,13 @@ def test_a_step_that_nobody_can_see_is_given_up(stage, steps_found):
 def test_bursts_are_not_looked_at_for_steps(stage, steps_found):
     looked = steps_found(None, None)
     settled_sampling(stage)
-    window_of(stage, "zoom")
+    window_of(stage, "zoom", samples=2000)
+    stage.go_on(1.0)
+    assert looked == []
+    window_of(stage, "dense", samples=100)
     stage.go_on(1.0)
     stage.end()
-    assert looked == []
+    assert looked == [1500 + 100]  # the window of the warm-up, and this one
 
 
 def test_only_the_last_samples_are_kept_for_that(stage, steps_found):
