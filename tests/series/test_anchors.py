@@ -56,6 +56,22 @@ def test_a_long_hole_ends_a_stretch():
     assert parts[1].start_ns == whole.start_ns[200]
 
 
+def test_samples_that_lie_on_each_other_end_a_stretch():
+    whole = table(averaged(pulses(20, period=17.37, width=6.0), rows=380))
+    twice = np.sort(np.r_[np.arange(len(whole)), 200])
+    parts = stretches(
+        Samples(whole.start_ns[twice], whole.end_ns[twice], {k: v[twice] for k, v in whole.columns.items()})
+    )
+
+    assert [part.rows for part in parts] == [201, 180]
+
+
+def test_samples_without_a_length_make_no_stretch():
+    whole = table(np.zeros(100))
+
+    assert stretches(Samples(whole.start_ns, whole.start_ns, whole.columns)) == ()
+
+
 def test_amounts_become_rates():
     parts = stretches(table(np.full(100, 5.0), name="launches"))
 

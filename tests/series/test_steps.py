@@ -46,12 +46,12 @@ def refused(*tables: Samples) -> str:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("dropped", [0.0, 0.2])
-def test_the_step_is_found_or_not_at_all(name: str, dropped: float):
-    """The table of docs/steps.md holds: 2 tries each here, 100 there."""
-    verdicts = [verdict(of_length(PROGRAMS[name], 0.1), seed=50 + s, dropped=dropped) for s in range(2)]
+def test_the_step_is_found_to_two_percent(name: str):
+    """The table of docs/steps.md holds: two tries each here, 100 there."""
+    program = of_length(PROGRAMS[name], 0.06)
 
-    assert verdicts == ["right", "right"]
+    assert verdict(program, seed=50) == "right"
+    assert verdict(program, seed=51, dropped=0.2) == "right"
 
 
 @pytest.mark.parametrize("step_s", [0.003, 0.02, 0.5])

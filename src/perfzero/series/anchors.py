@@ -120,7 +120,11 @@ def stretches(table: Samples) -> tuple[Stretch, ...]:
     start = table.start_ns[:count]
     lengths = (table.end_ns - table.start_ns)[:count]
     spacing = float(np.median(lengths))
-    cuts = np.flatnonzero(np.diff(start) > HOLE * spacing) + 1
+    if not spacing > 0:
+        return ()
+    # Samples that lie on each other or come out of order follow no grid either.
+    apart = np.diff(start)
+    cuts = np.flatnonzero((apart > HOLE * spacing) | (apart < 0.5 * spacing)) + 1
     names = [name for name in CHANNELS if table.has(name)]
     rates = {name: _rate(table, name)[:count] for name in names}
     found: list[Stretch] = []

@@ -1,31 +1,24 @@
 """
-The program's step time, where the counters repeat themselves beyond doubt; else None.
+After how many samples a signal repeats itself beyond doubt; else nothing.
 
-Model: within one stretch of evenly spaced samples each channel is correlated with itself
-(autocorrelation by FFT, mean and slope taken off). A candidate is a clear peak. It becomes the
-step time only if
+Model: an evenly spaced signal is correlated with itself (autocorrelation by FFT, mean and slope
+taken off). A candidate is a clear peak. It becomes the period only if
 
-    - the shift explains most of the channel (correlation at least `CLEAR`),
-    - at least `REPEATS` steps fit into the stretch,
-    - no whole fraction of it explains nearly as much (then it is a multiple of the step),
-    - no multiple explains more (then it is a micro-step, as in gradient accumulation),
-    - two channels agree, and the stretches agree with each other.
+    - the shift explains most of the signal (correlation at least `CLEAR`),
+    - at least `REPEATS` periods fit into it,
+    - no whole fraction of it explains nearly as much (then it is a multiple of the period),
+    - no multiple explains more (then it is a micro-step, as in gradient accumulation).
 
-Gradient accumulation and jitter defeat this (science.md §2.4), and then it stays silent: a
-wrong step time is worse than none. Steps found by their anchors come with a later version.
+Jitter and gradient accumulation defeat this (science.md §2.4), and then it stays silent.
+`perfzero.series.steps` therefore looks for anchors first, and comes here for programs whose steps
+have no mark of their own: several kernels in a row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
-
 import numpy as np
 
-from perfzero.counters import BY_NAME
-from perfzero.values import FloatArray, Samples
-
-CHANNELS = ("gr_active", "tensor_active", "dram_write_bytes", "dram_read_bytes", "launches", "sm_active")
+from perfzero.values import FloatArray
 
 CLEAR = 0.6
 """Least autocorrelation of a step: noise reaches 0.2, one phase per step with 5 % jitter 0.7 (simulated)."""
@@ -43,7 +36,7 @@ ALIAS = 0.25
 """A peak this high below the shortest lag, as a share of the best, means that steps are shorter."""
 
 AGREE = 0.03
-"""Channels and stretches must name the same period to within 3 %."""
+"""A lag is a multiple of another one to within 3 %."""
 
 FLAT = 0.10
 """
@@ -52,62 +45,6 @@ A channel that varies less than this around its mean carries no steps.
 Steps shorter than a sample leave a ripple that beats with the sampling: a bf16 product of 1.66 ms
 sampled every 2 ms shows 3 % of ripple with a period of 10 ms (H200).
 """
-
-LONGEST_STRETCH = 1 << 17
-"""Samples looked at per stretch: bounds the work, and covers two minutes at 1 ms."""
-
-
-def step_period(*tables: Samples) -> float | None:
-    """
-    The step time in seconds that all evenly sampled stretches of *tables* agree on, or None.
-
-    Tables are tried in order; the first that yields a period decides.
-    """
-    for table in tables:
-        found = [p for p in map(_of_stretch, _stretches(table)) if p is not None]
-        if not found:
-            continue
-        middle = float(np.median(found))
-        if max(abs(p - middle) for p in found) <= AGREE * middle:
-            return middle
-        return None
-    return None
-
-
-def _stretches(table: Samples) -> Iterator[Samples]:
-    """Runs of samples without a hole and of one length."""
-    if len(table) < REPEATS * SHORTEST:
-        return
-    step = np.diff(table.start_ns)
-    usual = float(np.median(step))
-    cuts = np.flatnonzero(np.abs(step - usual) > 0.5 * usual) + 1
-    edges = [0, *cuts.tolist(), len(table)]
-    for first, last in pairwise(edges):
-        if last - first >= REPEATS * SHORTEST:
-            keep = np.zeros(len(table), np.bool_)
-            keep[first : min(last, first + LONGEST_STRETCH)] = True
-            yield table.where(keep)
-
-
-def _of_stretch(stretch: Samples) -> float | None:
-    """The period of one stretch in seconds, if two channels agree on it."""
-    spacing = float(np.median(np.diff(stretch.start_ns))) / 1e9
-    lags: list[float] = []
-    for name in CHANNELS:
-        column = stretch.column(name)
-        if not np.isfinite(column).all():
-            continue
-        if BY_NAME[name].kind == "total":
-            column = column / stretch.duration_s
-        lag = repeat_lag(column)
-        if lag is not None:
-            lags.append(lag)
-    if len(lags) < 2:
-        return None
-    middle = float(np.median(lags))
-    if max(abs(lag - middle) for lag in lags) > AGREE * middle:
-        return None
-    return middle * spacing
 
 
 def repeat_lag(values: FloatArray) -> float | None:
