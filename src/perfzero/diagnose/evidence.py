@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfzero.counters import BY_NAME
+from perfzero.diagnose.idle_time import IdleTime, idle_time
 from perfzero.diagnose.roofs import Roofs, roofs_of
 from perfzero.diagnose.split import AT, Rates, Split, split_time
 from perfzero.diagnose.thresholds import (
@@ -26,14 +27,16 @@ from perfzero.diagnose.thresholds import (
     IMPOSSIBLE_SHARE,
     SHORT_LOOK,
     SHORTEST_LOOK,
+    SWITCHING,
     TIER_CONFIDENCE,
     Threshold,
 )
 from perfzero.diagnose.verdict import TimeClass
 from perfzero.series.clean import HIGHEST_RATIO_ZOOM, POLLED_LONGEST, Cleaned, clean
-from perfzero.series.period import step_period
+from perfzero.series.rare import RareEvent, rare_events
 from perfzero.series.stats import hit_ratio, level, reuse_ratio
 from perfzero.series.steady import Stretch, find_steady
+from perfzero.series.steps import NoSteps, Steps, find_steps
 from perfzero.values import FloatArray, Gpu, Observation, Samples, Tier
 
 STEADY_QUALITY = {"stable": 1.0, "fallback": 0.9, "short": 0.8, "none": 0.5}
@@ -45,6 +48,9 @@ FAR = 0.5
 NEAR_CONFIDENCE = 0.6
 """What a share right at its threshold is worth, if the bootstrap never doubts it."""
 
+
+RARE_IN_GPM_S = 1.2
+"""GPM rows longer than this blur what lasts a second; the recorder makes them every 0.5 to 1 s early on."""
 
 JUDGED = ("gr_active", "sm_active", "tensor_active", "fma_active", "l2_hit", "ce_active", "dram_active")
 """Shares on which verdicts rest: one of them being impossible spoils the whole stream."""
@@ -59,7 +65,8 @@ class Evidence:
     The steady stretch of one GPU. Every number a rule asks for is NaN if it was not measured.
 
     `long`: the samples judged, PM windows or GPM by `tier`. `cleaned`: by stream name, what
-    cleaning the whole recording took. `sampled_s`: seconds that `long` covers.
+    cleaning the whole recording took. `sampled_s`: seconds that `long` covers. `rare`: what happens in
+    some steps only. `idle`: what the queue says of the time without a kernel.
     """
 
     observation: Observation
@@ -75,13 +82,34 @@ class Evidence:
     cleaned: Mapping[str, Cleaned]
     sampled_s: float
     lost_share: float
-    step_s: float | None
+    steps: Steps | NoSteps
+    rare: tuple[RareEvent, ...]
+    idle: IdleTime
     borrowed: tuple[str, ...] = ()  # columns of `long` and `zoom` that come from GPM
 
     @property
     def gpu(self) -> Gpu:
         """The GPU in question."""
         return self.observation.gpu
+
+    @property
+    def step_s(self) -> float | None:
+        """The program's step time in seconds, where there are steps beyond doubt."""
+        return self.steps.step_s if isinstance(self.steps, Steps) else None
+
+    @property
+    def stalls(self) -> tuple[RareEvent, ...]:
+        """
+        Kinds of stalls that happen in some steps only, the largest share first.
+
+        One that only a window's edge shows may be the end of the program.
+        """
+        return tuple(event for event in self.rare if event.nature == "stall" and event.cut < event.count)
+
+    @property
+    def stalled(self) -> float:
+        """Share of the time in which the GPU stands still in some steps only, and no copy runs."""
+        return min(sum(event.share for event in self.stalls), self.share("idle"))
 
     def share(self, *classes: TimeClass) -> float:
         """Share of the steady time in *classes* together; NaN if the time could not be split."""
@@ -229,6 +257,7 @@ def collect(observation: Observation) -> Evidence:
         borrowed = tuple(n for n in BORROWED if not long.has(n) and gpm.has(n))
         long, zoom = (borrow(table, gpm, borrowed) for table in (long, zoom))
     roofs = roofs_of(observation.gpu, board)
+    steps = _steps(long, zoom) if tier == "pm" else NoSteps("Only hardware sampling sees single steps.")
     sampled = float(np.sum(long.duration_s))
     if tier == "nvml":
         sampled = float(np.sum(board.duration_s[np.isfinite(board.column("smi_utilization"))]))
@@ -246,9 +275,31 @@ def collect(observation: Observation) -> Evidence:
         cleaned=cleaned,
         sampled_s=sampled,
         lost_share=_lost_share(observation, cleaned["pm"]) if tier == "pm" else 0.0,
-        step_s=step_period(cut(pm), zoom, cut(gpm)),
+        steps=steps,
+        rare=_rare(long, cut(gpm), steps),
+        idle=idle_time(long, zoom, roofs),
         borrowed=borrowed,
     )
+
+
+def _steps(long: Samples, zoom: Samples) -> Steps | NoSteps:
+    # Programs that take turns on the GPU show the driver's time slices, which are regular as steps are.
+    if level(long, "ctxsw") > SWITCHING.value:
+        return NoSteps("Another program takes turns on this GPU, and its turns look like steps.")
+    return find_steps(long, zoom)
+
+
+def _rare(long: Samples, gpm: Samples, steps: Steps | NoSteps) -> tuple[RareEvent, ...]:
+    """
+    What happens in some steps only, by the samples, or else by GPM's averages.
+
+    These are too long to see steps, but they have no holes, and a stall of a second shows in them.
+    """
+    if isinstance(steps, NoSteps):
+        return rare_events(long)
+    found = rare_events(long, steps.starts_ns, steps.step_s)
+    short = gpm.where(gpm.duration_s <= RARE_IN_GPM_S)
+    return found or rare_events(short, step_s=steps.step_s)
 
 
 def broken(cleaned: Cleaned, *, windows: int) -> str | None:

@@ -24,6 +24,7 @@ from perfzero.diagnose.thresholds import (
     GRAPH_KERNEL_S,
     IDLE_INFO,
     LAUNCH_RAMP_S,
+    RECOVER_DOUBLE,
     RECOVER_LAUNCH,
     RECOVER_MATRIX,
     RECOVER_PRECISION,
@@ -183,6 +184,33 @@ def precision(
         f"in {dtype}, the FP32 pipe at {quantity(now, 'flop/s')}"
     )
     return expect(e, share, recovered=recovered, speedup=(low, high), traffic={"fma": 0.0}, assumption=text)
+
+
+def double(e: Evidence, share: float, *, by_tensor: bool) -> tuple[Gain, str | None]:
+    """
+    What float32 may gain on *share* of the time, now spent in double precision, and what caps it.
+
+    By the ratio of the peaks: of the FP32 and FP64 pipes, or, *by_tensor*, of nothing at least
+    (float32 products need not use the tensor cores) to that of TF32 at most. Special functions take
+    fewer terms besides, so up to twice that on the pipe.
+    """
+    peaks = {name: hardware.peak_flops(e.gpu, name, 1e9) for name in ("fp64", "fp32", "tf32")}
+    ratio = peaks["fp32"] / peaks["fp64"] if peaks["fp64"] > 0 else math.nan
+    if not math.isfinite(ratio):
+        return Gain(1.0, 1.0, "the peaks of this GPU are not known"), None
+    if by_tensor:
+        # The tensor cores multiply float64 at twice the rate of the pipe.
+        low, high = max(1.0, ratio / 2), max(1.0, np.fmax(peaks["tf32"], peaks["fp32"]) / peaks["fp64"] / 2)
+    else:
+        low, high = ratio, 2 * ratio
+    return expect(
+        e,
+        share,
+        recovered=RECOVER_DOUBLE,
+        speedup=(float(low), float(high)),
+        traffic={"memory": 0.5, "fma": 0.0},
+        assumption=f"float32 is {low:.1f} to {high:.1f} times as fast there, on 60 % of that time or more",
+    )
 
 
 def matrix_part(e: Evidence, where: NDArray[np.bool_], share: float) -> float:

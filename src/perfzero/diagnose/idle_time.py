@@ -36,12 +36,15 @@ from perfzero.diagnose.roofs import Roofs
 from perfzero.diagnose.split import copy_part, rates_of
 from perfzero.diagnose.thresholds import (
     ANY_WORK,
+    FAST_LAUNCHES,
     FULLY_BUSY,
+    HOST_NOT_AHEAD,
     QUEUE_EMPTY,
     QUEUE_SEEN,
     QUEUE_WAITS,
     RESOLVED,
     SHORTEST_LOOK,
+    TINY_KERNEL,
     ZOOM_BUSY,
 )
 from perfzero.values import Samples
@@ -88,6 +91,45 @@ def idle_time(windows: Samples, zoom: Samples, roofs: Roofs) -> IdleTime:
     if math.isnan(ahead):
         ahead = _ahead(zoom, roofs, at_least_s=ZOOM_BUSY.value)
     return IdleTime(copying, waiting, unsubmitted, max(0.0, 1.0 - copying - waiting - unsubmitted), ahead)
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """
+    The part of the time in which a host launches tiny kernels as fast as it can, and too late.
+
+    `of_idle`: the share of the time without a kernel that lies there. `of_time`: the share of all time.
+    `launches_per_s`, `kernel_s`: how fast, and how long a kernel takes there; NaN without such time.
+    """
+
+    of_idle: float
+    of_time: float
+    launches_per_s: float
+    kernel_s: float
+
+
+def late_launches(windows: Samples) -> Late:
+    """
+    Where in *windows* launches come too late, sample by sample.
+
+    A program may launch its optimizer's tiny kernels too late and run ahead in the rest of its step;
+    then the means of the whole are those of neither.
+    """
+    windows = windows.where(np.isfinite(windows.column("gr_active") * windows.column("launches")))
+    gr, seconds, launches = windows.column("gr_active"), windows.duration_s, windows.column("launches")
+    rate = launches / seconds
+    late = (rate >= FAST_LAUNCHES.value) & (gr < TINY_KERNEL.value * rate)
+    late &= ~(windows.column("queue_semaphore") >= HOST_NOT_AHEAD.value * gr)
+    idle, without = (1.0 - gr) * seconds, float(np.sum((1.0 - gr) * seconds))
+    if not late.any() or not without > 0:
+        return Late(0.0, 0.0, math.nan, math.nan)
+    count, time = float(np.sum(launches[late])), float(np.sum(seconds[late]))
+    return Late(
+        of_idle=float(np.sum(idle[late])) / without,
+        of_time=time / float(np.sum(seconds)),
+        launches_per_s=count / time,
+        kernel_s=float(np.sum((gr * seconds)[late])) / count,
+    )
 
 
 def _queue_seen(windows: Samples) -> bool:

@@ -14,8 +14,19 @@ from dataclasses import dataclass
 
 from perfzero.diagnose.evidence import Evidence
 from perfzero.diagnose.host_reads import host_reads
+from perfzero.diagnose.idle_time import late_launches
 from perfzero.diagnose.leftovers import launch_blocking, tf32_forbidden
-from perfzero.diagnose.thresholds import CPU_FULL, HEADROOM, IO_WAIT, RUNQUEUE, THROTTLED, WRITE_HEAVY
+from perfzero.diagnose.thresholds import (
+    CPU_FULL,
+    GC_STALL,
+    HEADROOM,
+    HOST_LATE,
+    IO_WAIT,
+    LATE_THROUGHOUT,
+    RUNQUEUE,
+    THROTTLED,
+    WRITE_HEAVY,
+)
 from perfzero.diagnose.verdict import Remedy
 
 
@@ -98,6 +109,16 @@ def copies(e: Evidence) -> bool:
     return not reads_host(e)
 
 
+def short_stalls(e: Evidence) -> bool:
+    """The rare stalls are no longer than Python's garbage collector takes over a large program."""
+    return any(event.longest_s < GC_STALL.value for event in e.stalls)
+
+
+def in_part(e: Evidence) -> bool:
+    """Launches come too late in one part of the step only."""
+    return e.idle.ahead >= HOST_LATE.value or late_launches(e.long).of_idle < LATE_THROUGHOUT.value
+
+
 def has_multicast(e: Evidence) -> bool:
     """Blocks of a cluster can be fed by one fetch: compute capability 9.0 and 10.x."""
     return (9, 0) <= (e.gpu.compute_capability or (0, 0)) < (12, 0)
@@ -172,6 +193,15 @@ OFFERS: tuple[Offer, ...] = (
     Offer(
         "launch_bound",
         Remedy(
+            "Update all parameters in few kernels: a fused optimizer (torch.optim.Adam(..., fused=True)).",
+            ("the late part of the step is the optimizer's",),
+            "launches_per_s falls, gr_active rises.",
+        ),
+        in_part,
+    ),
+    Offer(
+        "launch_bound",
+        Remedy(
             'Record the step into a CUDA graph: torch.compile(mode="reduce-overhead") or torch.cuda.graph.',
             ("shapes do not change", "no read-back to the host within the step"),
             "launches_per_s and gr_active rise, host_main_cpu falls.",
@@ -214,6 +244,34 @@ OFFERS: tuple[Offer, ...] = (
             "less (wait_event instead of wait_stream), or start the awaited work earlier.",
             (),
             GR_UP,
+        ),
+        always,
+    ),
+    Offer(
+        "periodic_stall",
+        Remedy(
+            "Save checkpoints from a thread: copy the state to pinned memory, and write that "
+            "(torch.distributed.checkpoint.async_save does both).",
+            ("the stalls are checkpoints",),
+            "the stalls vanish from timeline.csv, step_s stays.",
+        ),
+        always,
+    ),
+    Offer(
+        "periodic_stall",
+        Remedy(
+            "Freeze the garbage collector after warm-up: gc.collect(); gc.freeze(); gc.disable().",
+            ("the stalls last some hundredths of a second and come every so many steps",),
+            "the stalls vanish from timeline.csv, step_s stays.",
+        ),
+        short_stalls,
+    ),
+    Offer(
+        "periodic_stall",
+        Remedy(
+            "Evaluate and log less often, or beside the training: on another GPU, in another process.",
+            (),
+            "the stalls become rarer in timeline.csv.",
         ),
         always,
     ),

@@ -283,6 +283,20 @@ HOST_LATE = Threshold(
 HOST_NOT_AHEAD = Threshold(
     "host_not_ahead", 0.30, "ratio", "Above, launches were early enough for a part of the kernels.", CHOICE
 )
+LATE_THROUGHOUT = Threshold(
+    "late_throughout",
+    0.90,
+    "ratio",
+    "Of the idle time of eager tiny kernels 99 to 100 % lies beside late launches, of an optimizer's 68 %.",
+    H200,
+)
+GC_STALL = Threshold(
+    "gc_stall",
+    0.30,
+    "seconds",
+    "A full collection visits ten million objects a second; a training program holds a tenth of that.",
+    CHOICE,
+)
 UNDECIDED = Threshold(
     "undecided",
     0.20,
@@ -384,6 +398,14 @@ FMA_HEAVY = Threshold(
     "normalisations, 2 % in an elementwise chain.",
     H200,
 )
+FP64_HEAVY = Threshold(
+    "fp64_heavy",
+    0.15,
+    "ratio",
+    "Networks have no double precision at all (0.00 in 20 of 21 programs); a special function in float64, "
+    "which is mostly integer work and branches, uses the FP64 pipe for 27 % of the time.",
+    H200,
+)
 COMPUTE_WATCH = Threshold("compute_watch", 0.10, "ratio", "A tenth of the time and more.", "science: rule T1")
 COMPUTE_BAD = Threshold("compute_bad", 0.30, "ratio", "Nearly a third of the time and more.", CHOICE)
 LATENCY_WATCH = Threshold(
@@ -442,6 +464,8 @@ RECOVER_LAUNCH = (0.70, 1.00)
 RECOVER_SYNC = (0.30, 0.95)
 RECOVER_HOST = (0.30, 0.95)
 RECOVER_QUEUE = (0.20, 0.95)
+RECOVER_STALL = (0.50, 0.95)
+RECOVER_DOUBLE = (0.60, 1.00)
 RECOVER_COPY = (0.60, 0.95)
 RECOVER_MEMORY = (0.15, 0.50)
 RECOVER_STREAM = (0.15, 0.80)  # five elementwise kernels fused into one move 3 bytes instead of 12

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 GPM_DEFAULT = (
     "gr_active", "sm_active", "tensor_active", "dram_active", "fma_active", "warps_active",
-    "pcie_rx_bytes", "pcie_tx_bytes", "fp64_active", "nvlink_rx_bytes", "nvlink_tx_bytes",
+    "pcie_rx_bytes", "pcie_tx_bytes", "fp64_active", "tensor_fp64_active",
+    "nvlink_rx_bytes", "nvlink_tx_bytes",
 )  # fmt: skip
 """What GPM is asked for: enough for the verdict of a run that has nothing else."""
 

@@ -33,6 +33,7 @@ from perfzero.diagnose.rules.idle import (
 )
 from perfzero.diagnose.rules.link import comm_exposed, gpu_shared, link_degraded
 from perfzero.diagnose.rules.memory import l2_bound, memory_bound
+from perfzero.diagnose.rules.pattern import periodic_stall
 from perfzero.diagnose.rules.power import power_capped, thermal
 from perfzero.diagnose.verdict import Finding
 
@@ -44,6 +45,7 @@ RULES: tuple[Rule, ...] = (
     launch_bound,
     sync_bound,
     queue_wait,
+    periodic_stall,
     host_starved,
     pageable_copies,
     transfer_bound,

@@ -15,6 +15,7 @@ from perfzero.diagnose.thresholds import (
     COMPUTE_BAD,
     COMPUTE_WATCH,
     FMA_HEAVY,
+    FP64_HEAVY,
     IDLE_WATCH,
     LATENCY_WATCH,
     RECOVER_LATENCY,
@@ -77,9 +78,17 @@ def fp64_path(e: Evidence) -> Finding | None:
     if e.split is None:
         return None
     rates = e.rates
-    share = e.busy_share((rates.fp64 >= FMA_HEAVY.value) & ~(rates.tensor >= TENSOR_UNUSED.value))
+    on_pipe = (rates.fp64 >= FP64_HEAVY.value) & (rates.fp64 >= rates.fp32)
+    # The tensor cores multiply float64, too, from Ampere on.
+    matrix = e.while_busy("tensor_fp64_active")
+    by_tensor = matrix >= FP64_HEAVY.value
+    share = e.busy_share(on_pipe | (by_tensor & (rates.tensor >= TENSOR_UNUSED.value)))
     if not share >= COMPUTE_WATCH.value:
         return None
+    expected, stopped = gain.double(e, share, by_tensor=by_tensor)
+    seen = [f"the FP64 pipe is at {percent(e.while_busy('fp64_active'))} of its peak"]
+    if by_tensor:
+        seen.append(f"the tensor cores multiply float64 {percent(matrix)} of the busy time")
     return Finding(
         rule="fp64_path",
         title=f"Double-precision arithmetic takes {percent(share)} of the time.",
@@ -87,9 +96,10 @@ def fp64_path(e: Evidence) -> Finding | None:
         share=share,
         # The pipe is certain; that it is not wanted is not.
         confidence=e.confidence(share, over=COMPUTE_WATCH, certainty=0.8),
-        because=(f"the FP64 pipe is at {percent(e.while_busy('fp64_active'))} of its peak",),
+        because=tuple(seen),
+        gain=expected,
         remedies=remedies_for("fp64_path", e),
-        next_limit=gain.next_limit(e, without=("fma",)),
+        next_limit=stopped or gain.next_limit(e, without=("fma", "latency")),
     )
 
 
@@ -171,6 +181,9 @@ def latency_bound(e: Evidence) -> Finding | None:
     at_l2 = l2_bound(e)
     if at_l2 is not None and at_l2.share >= share / 2:
         return None
+    double = fp64_path(e)
+    if double is not None and double.share >= share / 2:
+        return None
     # A resource that was not measured may be the very limit.
     blind = (
         math.isnan(e.dram_share) or math.isnan(e.level("tensor_active")) or math.isnan(e.level("fma_active"))
@@ -211,6 +224,8 @@ def well_used(e: Evidence) -> Finding | None:
     tensor = e.share("tensor")
     at_roof = e.share("tensor", "memory", "fma")
     largest = max(e.split.shares.values())
+    if fp64_path(e) is not None:
+        return None
     if waiting >= IDLE_WATCH.value or tensor < max(WELL_TENSOR.value, largest) or at_roof < WELL_BOUND.value:
         return None
     busy = weighted_mean(e.rates.tensor, e.rates.busy_s)

@@ -6,7 +6,6 @@ from typing import Literal
 
 from perfzero.diagnose import gain
 from perfzero.diagnose.evidence import Evidence
-from perfzero.diagnose.idle_time import idle_time
 from perfzero.diagnose.leftovers import LAUNCH_BLOCKING, Leftover, Slows, leftovers
 from perfzero.diagnose.remedies import remedies_for
 from perfzero.diagnose.rules.idle import launch_bound
@@ -67,7 +66,7 @@ def _blocking_is_the_cause(e: Evidence, found: tuple[Leftover, ...]) -> bool:
     if not e.share("idle") >= IDLE_WATCH.value or not e.split.fine_idle >= FINE_IDLE.value:
         return False
     # A host that is seen to run ahead contradicts the variable: the program has unset it.
-    ahead = idle_time(e.long, e.zoom, e.roofs).ahead
+    ahead = e.idle.ahead
     return e.level("launches") >= SOME_LAUNCHES.value and not ahead >= HOST_NOT_AHEAD.value
 
 

@@ -11,7 +11,7 @@ import math
 
 from perfzero.diagnose import gain
 from perfzero.diagnose.evidence import Evidence
-from perfzero.diagnose.idle_time import IdleTime, idle_time
+from perfzero.diagnose.idle_time import IdleTime, Late, late_launches
 from perfzero.diagnose.remedies import cores_left, quota_bites, remedies_for, waits_for_core
 from perfzero.diagnose.rules._rivals import close
 from perfzero.diagnose.rules._severity import of_share
@@ -30,6 +30,7 @@ from perfzero.diagnose.thresholds import (
     MAIN_SLEPT,
     RECOVER_HOST,
     RECOVER_INPUT,
+    RECOVER_LAUNCH,
     RECOVER_QUEUE,
     RECOVER_SYNC,
     RESOLVED,
@@ -43,14 +44,15 @@ from perfzero.text import count, duration, percent, quantity
 
 def launch_bound(e: Evidence) -> Finding | None:
     """Kernels shorter than the time the host needs to launch the next one, and a host that never rests."""
-    queue, kernel, main = _queue(e), e.mean_kernel_s, e.level("host_main_cpu")
-    idle, launches = _not_waiting(e, queue), e.level("launches")
+    queue, kernel, main = e.idle, e.mean_kernel_s, e.level("host_main_cpu")
+    idle, launches = _not_accounted(e), e.level("launches")
     if e.split is None or not idle >= IDLE_WATCH.value or not e.split.fine_idle >= FINE_IDLE.value:
         return None
-    if not launches >= SOME_LAUNCHES.value or main < MAIN_BUSY.value or queue.ahead >= HOST_NOT_AHEAD.value:
-        return None
-    if not (kernel < TINY_KERNEL.value or launches >= FAST_LAUNCHES.value):
-        return None
+    throughout = launches >= SOME_LAUNCHES.value and not (
+        main < MAIN_BUSY.value or queue.ahead >= HOST_NOT_AHEAD.value
+    )
+    if not throughout or not (kernel < TINY_KERNEL.value or launches >= FAST_LAUNCHES.value):
+        return _launch_bound_in_part(e, late_launches(e.long))
     expected, stopped = gain.graph(e, idle)
     certainty, host = 0.95, f", main thread {percent(main)} of a core"
     if math.isnan(main):
@@ -75,10 +77,40 @@ def launch_bound(e: Evidence) -> Finding | None:
     )
 
 
+def _launch_bound_in_part(e: Evidence, late: Late) -> Finding | None:
+    """The same for a part of the program, as an optimizer that updates each parameter by itself."""
+    share, main = min(e.share("idle") * late.of_idle, _not_accounted(e)), e.level("host_main_cpu")
+    # The thread that launches is busy in that part at least.
+    if not share >= IDLE_WATCH.value or main < MAIN_BUSY.value * late.of_time:
+        return None
+    step = f" of each step of {duration(e.step_s)}" if e.step_s is not None else ""
+    expected, stopped = gain.expect(
+        e,
+        share,
+        recovered=RECOVER_LAUNCH,
+        assumption="the gaps between the kernels there shrink by 70 % at least",
+    )
+    return Finding(
+        rule="launch_bound",
+        title=f"The GPU waits for kernel launches {percent(share)} of the time.",
+        severity=of_share(share, watch=IDLE_WATCH, bad=IDLE_BAD),
+        share=share,
+        confidence=e.confidence(share, over=IDLE_WATCH, classes=("idle",), certainty=0.9),
+        because=(
+            f"in one part, {percent(late.of_time)}{step}, {count(late.launches_per_s)} kernels/s of "
+            f"{duration(late.kernel_s)} each are launched one by one, and none waits in the queue",
+            f"that part holds {percent(late.of_idle)} of the idle time; elsewhere the launches come in time",
+        ),
+        gain=expected,
+        remedies=remedies_for("launch_bound", e),
+        next_limit=stopped or gain.next_limit(e, without=("idle",)),
+    )
+
+
 def sync_bound(e: Evidence) -> Finding | None:
     """Short gaps between kernels that are long enough to hide their launches: the queue was drained."""
-    queue, kernel, launches = _queue(e), e.mean_kernel_s, e.level("launches")
-    idle = _not_waiting(e, queue)
+    queue, kernel, launches = e.idle, e.mean_kernel_s, e.level("launches")
+    idle = _not_accounted(e)
     if e.split is None or not idle >= IDLE_WATCH.value or not e.split.fine_idle >= FINE_IDLE.value:
         return None
     # A host that never has the next command waiting is not one that waits now and then.
@@ -121,7 +153,7 @@ def sync_bound(e: Evidence) -> Finding | None:
 
 def queue_wait(e: Evidence) -> Finding | None:
     """Work was submitted and waits, for something that is neither a kernel nor a copy of this GPU."""
-    queue = _queue(e)
+    queue = e.idle
     share = queue.waiting * e.share("idle", "copy")
     if not share >= IDLE_WATCH.value:
         return None
@@ -180,7 +212,7 @@ def input_starved(e: Evidence) -> Finding | None:
         share=idle,
         confidence=e.confidence(idle, over=IDLE_WATCH, classes=("idle",), certainty=certainty),
         because=(
-            *_queue_in_words(_queue(e)),
+            *_queue_in_words(e.idle),
             _empty_stretches(e),
             f"{cause}, and the main thread uses only {percent(main)} of a core",
         ),
@@ -194,8 +226,8 @@ def host_starved(e: Evidence) -> Finding | None:
     """Idle, and the host is the reason: held back by a quota or by others, or nobody can prove by what."""
     if e.tier == "nvml":
         return _idle_by_smi(e)
-    queue = _queue(e)
-    idle = _not_waiting(e, queue)
+    queue = e.idle
+    idle = _not_accounted(e)
     if not idle >= IDLE_INFO.value:
         return None
     held_back = quota_bites(e) or waits_for_core(e)
@@ -245,13 +277,9 @@ def _idle_by_smi(e: Evidence) -> Finding | None:
     )
 
 
-def _queue(e: Evidence) -> IdleTime:
-    return idle_time(e.long, e.zoom, e.roofs)
-
-
-def _not_waiting(e: Evidence, queue: IdleTime) -> float:
-    """Share of all time that is idle, without what `queue_wait` accounts for."""
-    return max(0.0, e.share("idle") - queue.waiting * e.share("idle", "copy"))
+def _not_accounted(e: Evidence) -> float:
+    """Share of all time that is idle, without what `queue_wait` and `periodic_stall` account for."""
+    return max(0.0, e.share("idle") - e.idle.waiting * e.share("idle", "copy") - e.stalled)
 
 
 def _queue_in_words(queue: IdleTime) -> tuple[str, ...]:

@@ -1,0 +1,62 @@
+"""Rules for what happens in some steps only: checkpoints, evaluations, garbage collection, logging."""
+
+from __future__ import annotations
+
+import math
+
+from perfzero.diagnose import gain
+from perfzero.diagnose.evidence import Evidence
+from perfzero.diagnose.remedies import remedies_for
+from perfzero.diagnose.rules._severity import of_share
+from perfzero.diagnose.thresholds import IDLE_BAD, IDLE_INFO, IDLE_WATCH, RECOVER_STALL
+from perfzero.diagnose.verdict import Finding
+from perfzero.series.rare import RareEvent
+from perfzero.text import duration, percent
+
+
+def periodic_stall(e: Evidence) -> Finding | None:
+    """The GPU stands still now and then, for much longer than in the usual step."""
+    share = e.stalled
+    if e.split is None or not share >= IDLE_INFO.value:
+        return None
+    longest = e.stalls[0]
+    expected, stopped = gain.expect(
+        e, share, recovered=RECOVER_STALL, assumption="half to nearly all of the stalls can go to a thread"
+    )
+    return Finding(
+        rule="periodic_stall",
+        title=f"The GPU stands still {percent(share)} of the time, in stalls between its usual steps.",
+        severity=of_share(share, watch=IDLE_WATCH, bad=IDLE_BAD),
+        share=share,
+        # One or two may be chance; with a period they are the program's own.
+        confidence=e.confidence(
+            share, over=IDLE_INFO, certainty=0.9 if longest.period_s is not None else 0.6
+        ),
+        because=(_in_words(longest), _usual(e), *_host(e)),
+        gain=expected,
+        remedies=remedies_for("periodic_stall", e),
+        next_limit=stopped or gain.next_limit(e, without=("idle",)),
+    )
+
+
+def _in_words(event: RareEvent) -> str:
+    """How long and how often."""
+    longest = event.longest_s if math.isnan(event.length_s) else event.length_s
+    often = ""
+    if event.period_s is not None:
+        steps = "" if event.period_steps is None else f", every {event.period_steps:.0f} steps"
+        often = f", one every {duration(event.period_s)}{steps}"
+    return f"{event.count} stalls of {duration(longest)} were seen{often}"
+
+
+def _usual(e: Evidence) -> str:
+    rest = max(0.0, e.share("idle") - e.stalled)
+    step = f" of {duration(e.step_s)}" if e.step_s is not None else ""
+    return f"the usual step{step} leaves the GPU idle {percent(rest)} of the time only"
+
+
+def _host(e: Evidence) -> tuple[str, ...]:
+    main = e.level("host_main_cpu")
+    if math.isnan(main):
+        return ()
+    return (f"the main thread is at {percent(main)} of a core on average",)
