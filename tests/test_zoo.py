@@ -195,7 +195,7 @@ def test_a_finding_or_a_step_time_that_must_not_be_there_is_a_problem(load) -> N
     tool = load("make_recordings")
     good = tool.Verdict(rule="well_used", findings=("well_used",))
     worse = tool.Verdict(rule="well_used", findings=("well_used", "periodic_stall"), step_s=0.02)
-    steps, none = tool.choose(["evaluation_every_n", "variable_batches"])
+    steps, none = tool.choose(["evaluation_every_n", "variable_batches_rounded"])
 
     assert tool.disagreements(steps, good) == tool.disagreements(none, good) == []
     assert tool.disagreements(steps, worse) == ["periodic_stall is among the findings"]
