@@ -171,6 +171,7 @@ def test_show_and_forget_exclude_each_other(perfzero: Perfzero) -> None:
         ("sys.exit('RuntimeError: CUDA out of memory')", "CUDA out of memory"),
         ("print('{}'); sys.exit()", "answer.framework is missing"),
         ("sys.exit()", "exit code 0"),
+        ("import atexit, os; atexit.register(os._exit, 7); atexit.register(sys.stdout.flush)", "exit code 7"),
     ],
 )
 def test_a_program_that_breaks_off_leaves_what_was_kept(

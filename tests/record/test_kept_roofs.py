@@ -21,6 +21,7 @@ from perfzero.record.kept_roofs import (
     with_kept_roofs,
 )
 from perfzero.sources.synthetic import H200
+from perfzero.store.schema import Manifest, manifest_bytes, manifest_from_json
 
 CALIBRATION = Calibration(
     uuid=H200.uuid,
@@ -101,7 +102,7 @@ def test_a_roof_that_cannot_be_right_is_left_out_and_said(path: Path) -> None:
         b'{"format": 1, "calibrations": [{}]}',
         b"[" * 100_000,
         b'{"format": 1, "calibrations": NaN}',
-        b" " * (MAX_BYTES + 1),
+        document([CALIBRATION]) + b" " * MAX_BYTES,
     ],
 )
 def test_a_file_that_is_none_of_ours_is_left_out_and_said(path: Path, content: bytes) -> None:
@@ -155,3 +156,14 @@ def test_with_sudo_the_roofs_of_the_user_who_called_count_too(monkeypatch: pytes
     monkeypatch.setenv("SUDO_UID", str(user.pw_uid))
 
     assert readable_paths()[-1] == Path(user.pw_dir) / ".config" / "perfzero" / "roofs.json"
+
+
+def test_a_recording_carries_the_roofs_and_an_older_one_has_none() -> None:
+    gpu = replace(H200, calibrated={"dram": 4.3e12, "unix_s": 1.79e9})
+    manifest = Manifest(format=1, perfzero="0.1.0", state="complete", created_ns=1, gpus=(gpu,))
+    written = json.loads(manifest_bytes(manifest))
+
+    assert manifest_from_json(written).gpus[0].calibrated == gpu.calibrated
+
+    del written["gpus"][0]["calibrated"]
+    assert manifest_from_json(written).gpus[0].calibrated == {}
