@@ -238,7 +238,7 @@ def _of_table(parts: tuple[Stretch, ...]) -> tuple[Steps, bool] | NoSteps:
 
 
 def _hasty(parts: tuple[Stretch, ...]) -> list[float]:
-    """Repetitions after fewer samples than a step needs, in seconds."""
+    """Repetitions after no more samples than a step needs, in seconds; 4.5 samples show at 5."""
     found: list[float] = []
     longest = max(parts, key=lambda part: part.rows)
     for column in longest.columns.values():
@@ -249,7 +249,7 @@ def _hasty(parts: tuple[Stretch, ...]) -> list[float]:
         alike = autocorrelation(filled - np.mean(filled))[: SHORTEST + 2]
         inner = alike[1:-1]
         peaks = np.flatnonzero((inner > alike[:-2]) & (inner >= alike[2:]) & (inner >= HASTY)) + 1
-        found += [float(peak) * longest.spacing_ns / 1e9 for peak in peaks if 1 < peak < SHORTEST]
+        found += [float(peak) * longest.spacing_ns / 1e9 for peak in peaks if 1 < peak <= SHORTEST]
     return found
 
 
