@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,10 +14,12 @@ import pytest
 from perfzero.diagnose.verdict import (
     TIME_CLASSES,
     Diagnosis,
+    Event,
     Fact,
     Finding,
     Gain,
     Remedy,
+    Rhythm,
     Steady,
     StepAnswer,
 )
@@ -109,6 +112,16 @@ STARVED = Finding(
 )
 
 
+RHYTHM = Rhythm(
+    step_s=0.08123, low_s=0.08063, high_s=0.08183, jitter=0.02, count=960, micro_s=0.02031, micro_per_step=4,
+    parts=(("idle", 0.58), ("matrix", 0.30), ("memory", 0.08), ("update", 0.04)),
+    events=(
+        Event("stall", 3, 0.04, 1.2, 31.0, 382.0),
+        Event("other work", 1, 0.02, math.nan, None, None),
+    ),
+)  # fmt: skip
+
+
 def diagnosis(gpu: Gpu = H200) -> Diagnosis:
     return Diagnosis(
         gpu=gpu,
@@ -122,7 +135,7 @@ def diagnosis(gpu: Gpu = H200) -> Diagnosis:
         facts={f.name: f for f in FACTS},
         doubts=("Another tool held the counters for 3 s.",),
         steady=Steady(START + 12 * SECOND, START + 94 * SECOND, 12.0, "stable", "found on 1 s means"),
-        step_s=0.08123,
+        rhythm=RHYTHM,
     )
 
 
@@ -159,7 +172,8 @@ def silent_diagnosis(gpu: Gpu = H200) -> Diagnosis:
         facts={},
         doubts=(),
         steady=Steady(START, START, 0.0, "none", ""),
-        step_s=None,
+        rhythm=None,
+        no_rhythm="No counter changes enough to show where a step begins.",
     )
 
 

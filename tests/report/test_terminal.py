@@ -171,8 +171,7 @@ def test_no_line_ends_between_a_number_and_its_unit(
 
 def test_a_cost_without_an_interval_claims_none(make_report: Make, starved: Diagnosis) -> None:
     found = words(make_report(starved, cost=Cost(94.0, 0.5, 0.6, 0.021, 1, slowdown=0.0003)))
-    assert "0.03 %" in found
-    assert "±" not in found
+    assert "Cost of watching 0.03 %. " in found
 
 
 def test_a_number_nvidia_smi_did_not_give_is_not_called_zero(make_report: Make, starved: Diagnosis) -> None:
@@ -237,3 +236,17 @@ def test_a_recording_without_a_gpu_is_told_as_such(make_report: Make) -> None:
     found = words(make_report(doubts=("manifest.json names no GPU.",)))
     assert "No verdict: the recording holds no GPU." in found
     assert "manifest.json names no GPU." in found
+
+
+def test_a_step_is_told_with_its_parts_and_with_what_is_rare(make_report: Make, starved: Diagnosis) -> None:
+    found = words(make_report(starved))
+    assert "4 parts of 20.3 ms · idle 58 % · matrix work 30 % · memory 8 % · update 4 %" in found
+    assert "stalls 4 % of the time · 3 seen, 1.2 s each, every 31 s" in found
+    assert "other work 2 % of the time · 1 seen" in found
+    assert "step 81.2 ms ± 0.7 %" in found
+
+
+def test_without_a_rhythm_nothing_is_said_of_steps(make_report: Make, silent: Diagnosis) -> None:
+    found = words(make_report(silent))
+    assert "step " not in found
+    assert "rare" not in found

@@ -13,20 +13,36 @@ from perfzero.diagnose.evidence import Evidence, collect
 from perfzero.diagnose.facts import all_facts
 from perfzero.diagnose.gain import saving
 from perfzero.diagnose.gates import closed, doubts
+from perfzero.diagnose.rhythm import rhythm_of
 from perfzero.diagnose.rules import run_rules
 from perfzero.diagnose.split import BUSY_CLASSES
 from perfzero.diagnose.steps import QUESTIONS, answer_all, short_name
 from perfzero.diagnose.thresholds import CLOSE_CALL, COMM_WATCH
 from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Steady, StepAnswer
+from perfzero.series.steps import NoSteps
 from perfzero.text import duration, percent
 from perfzero.values import Observation
+
+KINDS = {
+    "steady": "",
+    "slow_down": "; becoming slower since",
+    "cyclic": "; alternating, as training and evaluation do",
+    "never": "; changing all the time",
+}
+"""What is said of the stretch beside how it was found."""
+
+UNSETTLED = {
+    "slow_down": "The program becomes slower while it is watched: temperature, a leak, or growing work.",
+    "never": "The program never settles: the verdict is the mean of stretches that differ.",
+}
+"""Doubts that come of the kind of stretch."""
 
 
 def judge(observation: Observation) -> Diagnosis:
     """Say what limits the GPU of *observation*, how sure that is, and what would help."""
     e = collect(observation)
     facts = all_facts(e)
-    weak = list(doubts(e))
+    weak = [*doubts(e), *(UNSETTLED[k] for k in (e.steady.kind,) if k in UNSETTLED)]
     reason = closed(e)
     if reason is not None:
         return _diagnosis(
@@ -113,7 +129,8 @@ def _diagnosis(
         facts=facts,
         doubts=tuple(weak),
         steady=_steady(e),
-        step_s=e.step_s,
+        rhythm=rhythm_of(e),
+        no_rhythm=e.steps.reason if isinstance(e.steps, NoSteps) else "",
         extra={"quality": e.quality, "sampled_s": e.sampled_s, "lost_share": e.lost_share},
     )
 
@@ -127,4 +144,11 @@ def _steady(e: Evidence) -> Steady:
         "short": f"too short to find the warm-up: first {dropped} without work dropped",
         "none": "no second with work found",
     }[stretch.how]
-    return Steady(stretch.start_ns, stretch.end_ns, stretch.dropped_s, stretch.how, text)
+    return Steady(
+        stretch.start_ns,
+        stretch.end_ns,
+        stretch.dropped_s,
+        stretch.how,
+        f"{text}{KINDS[stretch.kind]}",
+        stretch.kind,
+    )

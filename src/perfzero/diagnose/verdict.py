@@ -110,13 +110,56 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """Which stretch was judged: [start_ns, end_ns), how it was found, and how much was dropped before it."""
+    """
+    Which stretch was judged: [start_ns, end_ns), how it was found, and how much was dropped before it.
+
+    `kind`: whether the program stays as it is there, becomes slower, alternates, or never settles.
+    """
 
     start_ns: int
     end_ns: int
     dropped_s: float
     how: Literal["stable", "fallback", "short", "none"]
     text: str
+    kind: Literal["steady", "slow_down", "cyclic", "never"] = "steady"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """
+    What happens in some steps only: a stall of the GPU, or other work than usual.
+
+    `share` of the steady time, `length_s` beyond a usual step (NaN: a window's edge cut each). The period
+    is None where it cannot be known.
+    """
+
+    nature: Literal["stall", "other work"]
+    count: int
+    share: float
+    length_s: float
+    period_s: float | None
+    period_steps: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """
+    The program's step, by the counters alone.
+
+    `low_s`, `high_s`: 95 % interval of its mean length; `jitter`: standard deviation of single steps as a
+    share of it; `count`: steps seen. `micro_s`, `micro_per_step`: the parts it repeats, as batches
+    whose gradients are accumulated. `parts`: name and share of what the mean step consists of, in order.
+    """
+
+    step_s: float
+    low_s: float
+    high_s: float
+    jitter: float
+    count: int
+    micro_s: float | None
+    micro_per_step: int | None
+    parts: tuple[tuple[str, float], ...]
+    events: tuple[Event, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,5 +177,11 @@ class Diagnosis:
     facts: Mapping[str, Fact]  # everything measured, by name
     doubts: tuple[str, ...]
     steady: Steady
-    step_s: float | None = None  # the program's step time, where a period was found
+    rhythm: Rhythm | None = None  # of the program's steps, where there are any beyond doubt
+    no_rhythm: str = ""  # why not, in a sentence
     extra: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def step_s(self) -> float | None:
+        """The program's step time in seconds."""
+        return None if self.rhythm is None else self.rhythm.step_s

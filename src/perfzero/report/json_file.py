@@ -58,6 +58,8 @@ def _gpu(report: GpuReport) -> dict[str, Any]:
         "doubts": diagnosis.doubts,
         "steady": asdict(diagnosis.steady),
         "step_s": diagnosis.step_s,
+        "rhythm": None if diagnosis.rhythm is None else asdict(diagnosis.rhythm),
+        "no_rhythm": diagnosis.no_rhythm,
         "truth": asdict(report.truth),
         "windows": report.windows,
         "watched_s": report.watched_s,

@@ -78,6 +78,8 @@ def _gpu_report() -> Schema:
             "doubts": _texts("what weakens this diagnosis"),
             "steady": _steady(),
             "step_s": _number_or_null("the program's step time"),
+            "rhythm": _or_null(_rhythm()),
+            "no_rhythm": _text("why no step time is given, empty where one is"),
             "truth": _object(
                 {
                     "smi_utilization": _number_or_null("what nvidia-smi called utilisation"),
@@ -119,6 +121,39 @@ def _gpu() -> Schema:
                 "type": "object",
                 "description": "practical roofs that perfzero calibrate measured; empty: by the table",
                 "additionalProperties": _number_or_null("roof by name, see docs/calibrate.md"),
+            },
+        }
+    )
+
+
+def _rhythm() -> Schema:
+    return _object(
+        {
+            "step_s": _number("mean length of a step"),
+            "low_s": _number("lower end of its 95 % interval"),
+            "high_s": _number("upper end of its 95 % interval"),
+            "jitter": _number("standard deviation of single steps, as a share of the mean"),
+            "count": _integer("whole steps seen"),
+            "micro_s": _number_or_null("length of the parts that a step repeats"),
+            "micro_per_step": _number_or_null("how many of them make a step"),
+            "parts": {
+                "type": "array",
+                "description": "what the mean step consists of, in its order: name and share of the step",
+                "items": {"type": "array", "minItems": 2, "maxItems": 2},
+            },
+            "events": {
+                "type": "array",
+                "description": "what happens in some steps only",
+                "items": _object(
+                    {
+                        "nature": {"enum": ["stall", "other work"], "description": "whether the GPU rests"},
+                        "count": _integer("how many were seen"),
+                        "share": _number("share of the steady time"),
+                        "length_s": _number_or_null("how long, beyond a usual step"),
+                        "period_s": _number_or_null("from one to the next"),
+                        "period_steps": _number_or_null("the same in steps"),
+                    }
+                ),
             },
         }
     )
@@ -235,6 +270,7 @@ def _steady() -> Schema:
             "dropped_s": _number("what was left out before it, in seconds"),
             "how": {"enum": ["stable", "fallback", "short", "none"]},
             "text": _text("how it was found"),
+            "kind": {"enum": ["steady", "slow_down", "cyclic", "never"], "description": "what it is like"},
         }
     )
 

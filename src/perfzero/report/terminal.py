@@ -19,7 +19,16 @@ from rich.table import Table
 from rich.text import Text
 
 from perfzero import text
-from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Steady, StepAnswer, TimeClass
+from perfzero.diagnose.verdict import (
+    Diagnosis,
+    Event,
+    Finding,
+    Gain,
+    Rhythm,
+    Steady,
+    StepAnswer,
+    TimeClass,
+)
 from perfzero.hardware import calibrated
 from perfzero.report.benchmarked import Benchmark
 from perfzero.report.model import GpuReport, Losses, Report, Truth, Watching
@@ -103,7 +112,7 @@ def _worst(report: Report, gpu: GpuReport, say: Messages) -> Iterator[Renderable
         yield _steps(diagnosis, say)
         shares = _shares(diagnosis, say)
         if shares:
-            yield _labelled([(say["time"], shares, "")])
+            yield _labelled([(say["time"], shares, ""), *_rhythm(diagnosis.rhythm, say)])
     yield from _doubts(report.doubts, diagnosis.doubts, say)
     yield ""
 
@@ -215,6 +224,32 @@ def _shares(diagnosis: Diagnosis, say: Messages) -> str:
     return " · ".join(f"{say[_class_name(name, diagnosis)]} {text.percent(share)}" for name, share in told)
 
 
+def _rhythm(rhythm: Rhythm | None, say: Messages) -> Iterator[tuple[str, str, str]]:
+    """What a step consists of, and what comes in some of them only."""
+    if rhythm is None:
+        return
+    told = []
+    if rhythm.micro_s is not None and rhythm.micro_per_step is not None:
+        length = text.duration(rhythm.micro_s, digits=3)
+        told.append(say["step_of"].format(count=rhythm.micro_per_step, length=length))
+    if len({name for name, _ in rhythm.parts}) > 1:
+        told += [f"{say[f'part_{name}']} {text.percent(share)}" for name, share in rhythm.parts]
+    if told:
+        yield say["step_row"], " · ".join(told), ""
+    for place, event in enumerate(rhythm.events):
+        yield "" if place else say["at_times"], _event(event, say), ""
+
+
+def _event(event: Event, say: Messages) -> str:
+    nature = say["stalls" if event.nature == "stall" else "other_work"]
+    parts = [say["event"].format(nature=nature, share=text.percent(event.share), count=event.count)]
+    if math.isfinite(event.length_s):
+        parts.append(say["event_length"].format(length=text.duration(event.length_s)))
+    if event.period_s is not None:
+        parts.append(say["event_period"].format(period=text.duration(event.period_s)))
+    return ", ".join(parts)
+
+
 def _class_name(name: TimeClass, diagnosis: Diagnosis) -> str:
     fp32, fp64 = (diagnosis.facts.get(f) for f in ("fma_active", "fp64_active"))
     double = name == "fma" and fp32 is not None and fp64 is not None and fp64.value > fp32.value
@@ -279,8 +314,11 @@ def _roofs(gpu: GpuReport, say: Messages) -> str:
 def _watched(report: Report, gpu: GpuReport, say: Messages) -> Iterator[str]:
     if not report.complete:
         yield say["cut_short"]
-    if gpu.diagnosis.step_s is not None:
-        yield say["step"].format(step=text.duration(gpu.diagnosis.step_s, digits=3))
+    rhythm = gpu.diagnosis.rhythm
+    if rhythm is not None:
+        margin = (rhythm.high_s - rhythm.low_s) / 2 / rhythm.step_s
+        step = text.duration(rhythm.step_s, digits=3)
+        yield say["step"].format(step=step, margin=text.percent_number(margin))
     yield from _dropped(gpu.diagnosis.steady, say)
     yield from _lost(gpu.losses, say)
 
