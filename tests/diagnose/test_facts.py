@@ -138,7 +138,7 @@ def test_energy_per_step_needs_a_step(program):
     fact = judge(program("fp32_gemm")).facts["energy_per_step"]
 
     assert fact.status == "unknown"
-    assert "no step time" in fact.text
+    assert "where a step begins" in fact.text
 
 
 def test_a_missing_hit_counter_is_unknown_not_zero(program):

@@ -170,3 +170,33 @@ def test_an_engine_that_was_not_seen_proves_nothing() -> None:
     found = copy.transfer_bound(collect(hidden))
     assert found is not None
     assert found.title.startswith("Copies between host and GPU")
+
+
+READS = {
+    "gr_active": 1.0, "sm_active": 0.98, "dram_read_bytes": 4.1e12, "dram_write_bytes": 2e9,
+    "launches": 40_000.0, "tensor_active": 0.03,
+}  # fmt: skip
+
+
+def test_a_program_that_reads_its_weights_at_the_roof_is_well_used() -> None:
+    diagnosis = judge(observe((Phase(0.002, READS),)))
+
+    assert diagnosis.verdict is not None
+    assert diagnosis.verdict.rule == "memory_bound"
+    assert all(f.severity == "info" for f in diagnosis.findings)
+    assert "well used" in diagnosis.headline
+    assert diagnosis.verdict.next_limit is not None
+    assert "narrower weights" in diagnosis.verdict.next_limit
+
+
+@pytest.mark.parametrize(
+    "change", [{"dram_read_bytes": 2.2e12, "dram_write_bytes": 1.9e12}, {"gr_active": 0.5}]
+)
+def test_one_that_writes_as_well_or_rests_is_not(change: dict[str, float]) -> None:
+    phase = {**READS, **change}
+    scale = phase["gr_active"]
+    phase |= {name: phase[name] * scale for name in ("dram_read_bytes", "dram_write_bytes")}
+    verdict = judge(observe((Phase(0.002, phase),))).verdict
+
+    assert verdict is not None
+    assert verdict.severity != "info"

@@ -36,7 +36,10 @@ from perfzero.diagnose.thresholds import (
     Threshold,
 )
 from perfzero.diagnose.verdict import Fact, Status
+from perfzero.series.gaps import find_gaps
+from perfzero.series.serving import find_serving
 from perfzero.series.stats import total, weighted_mean
+from perfzero.series.steps import NoSteps, Steps
 from perfzero.text import percent
 
 FactUnit = Unit | Literal["bytes/s", "flop/s", "count/s", "hours", ""]
@@ -142,6 +145,7 @@ def _canonical(e: Evidence) -> Iterator[Fact]:
         "tensor_flop_utilization", tensor_flop_utilization(e), "ratio", "of the peak at the highest clock"
     )
     yield plain("step_s", e.step_s if e.step_s is not None else math.nan, "seconds", _no_step(e))
+    yield from _rhythm(e)
     yield plain("energy_per_step", energy_per_step(e), "joules", _no_step(e))
     yield plain(
         "gpu_hours_wasted",
@@ -243,8 +247,35 @@ def energy_per_step(e: Evidence) -> float:
     return power * e.step_s
 
 
+def _rhythm(e: Evidence) -> Iterator[Fact]:
+    """How steps scatter, and what the idle time is made of."""
+    steps = e.steps if isinstance(e.steps, Steps) else None
+    micro = None if steps is None else steps.micro_s
+    yield plain("step_jitter", math.nan if steps is None else steps.jitter, "ratio", _no_step(e))
+    yield plain("micro_step_s", math.nan if micro is None else micro, "seconds", "no part of a step repeats")
+    gaps = find_gaps(e.long) if e.tier == "pm" else None
+    seen = gaps is not None and len(gaps.idle) > 0
+    why = "" if seen else "no gap was as long as a sample"
+    for name, share in (("idle_gap_median_s", 0.5), ("idle_gap_p95_s", 0.95)):
+        yield plain(
+            name, gaps.idle.quantile(share) if gaps is not None and seen else math.nan, "seconds", why
+        )
+    yield plain(
+        "idle_unresolved",
+        math.nan if gaps is None else gaps.unresolved_share,
+        "ratio",
+        "of the idle time, within samples in which kernels ran",
+    )
+    serving = find_serving(e.long, dram_roof=e.roofs.dram) if e.tier == "pm" and steps is None else None
+    if serving is not None:
+        yield plain(
+            "prefill_share", serving.prefill_share, "ratio", "tensor cores busy, as when prompts are read"
+        )
+        yield plain("decode_share", serving.decode_share, "ratio", "memory busy, as when tokens are written")
+
+
 def _no_step(e: Evidence) -> str:
-    return "" if e.step_s is not None else "no step time was found beyond doubt"
+    return e.steps.reason if isinstance(e.steps, NoSteps) else ""
 
 
 def _literal(e: Evidence) -> Iterator[Fact]:

@@ -23,6 +23,9 @@ from perfzero.series.steps import NoSteps
 from perfzero.text import duration, percent
 from perfzero.values import Observation
 
+HEALTHY = ("well_used", "memory_bound")
+"""Rules that say that all is well, when they promise no gain."""
+
 KINDS = {
     "steady": "",
     "slow_down": "; becoming slower since",
@@ -78,7 +81,7 @@ def _first(findings: tuple[Finding, ...]) -> Finding | None:
     acting = [f for f in findings if f.severity != "info"]
     if acting:
         return acting[0]
-    return next((f for f in findings if f.rule == "well_used"), None)
+    return next((f for f in findings if f.rule in HEALTHY and f.gain is None), None)
 
 
 def _nothing_stands_out(e: Evidence) -> str:

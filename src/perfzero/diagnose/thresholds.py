@@ -369,6 +369,13 @@ HIT_LOW = Threshold(
 WRITE_HEAVY = Threshold(
     "write_heavy", 1.5, "", "More writes than reads: optimiser, fills, activation stores.", "science: rule M4"
 )
+READ_ONLY = Threshold(
+    "read_only",
+    0.05,
+    "",
+    "A decode loop writes 0.03 % of what it reads; kernels that hand results on through memory write half.",
+    H200,
+)
 L2_BOUND = Threshold(
     "l2_bound", 0.80, "ratio", "A unit used above 80 % of its roof binds: see bound.", NVIDIA_TRIAGE
 )

@@ -20,6 +20,7 @@ from perfzero.diagnose.thresholds import (
     MEMORY_BAD,
     MEMORY_INFO,
     MEMORY_WATCH,
+    READ_ONLY,
     RECOVER_MEMORY,
     RECOVER_STREAM,
     SUBSTANTIAL,
@@ -57,6 +58,8 @@ def memory_bound(e: Evidence) -> Finding | None:
             if read > 0
             else "write-heavy, nothing but writes: fills"
         )
+    if share >= WELL_BOUND.value and write <= READ_ONLY.value * read:
+        return _reads_on(e, share, because[0])
     streaming = share >= WELL_BOUND.value and _only_streams(e)
     expected, stopped = gain.expect(
         e,
@@ -78,6 +81,28 @@ def memory_bound(e: Evidence) -> Finding | None:
         gain=expected,
         remedies=() if severity == "info" else remedies_for("memory_bound", e),
         next_limit=stopped or gain.next_limit(e, without=("memory",)),
+    )
+
+
+def _reads_on(e: Evidence, share: float, traffic: str) -> Finding:
+    """
+    Memory at its roof by reads alone, as a language model reads its weights for every token: all is well.
+
+    What kernels hand on to each other is written by one and read by the next; nothing is, so there is
+    nothing to fuse.
+    """
+    written = percent(e.level("dram_write_bytes") / e.level("dram_read_bytes"))
+    return Finding(
+        rule="memory_bound",
+        title=f"The GPU is well used: reading its memory is the limit {percent(share)} of the time.",
+        severity="info",
+        share=share,
+        confidence=e.confidence(share, over=MEMORY_INFO, classes=("memory",), certainty=0.95),
+        because=(
+            traffic,
+            f"only {written} of what is read is written: weights are read, and nothing is left to fuse",
+        ),
+        next_limit="the bytes themselves: narrower weights, or more requests for each time they are read",
     )
 
 
