@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from perfzero.diagnose.judge import judge
-from perfzero.diagnose.thresholds import LOST_DOUBT
+from perfzero.diagnose.thresholds import LOST_DOUBT, SHORTEST_LOOK
 from perfzero.diagnose.verdict import Diagnosis, Finding
 from perfzero.report.analysis import judged_report
 from perfzero.report.terminal import words
@@ -33,18 +33,25 @@ CASES: Mapping[str, Mapping[str, Any]] = json.loads((HERE / "expected.json").rea
 LIMIT_BYTES = 400_000
 SEVERITIES = ("info", "watch", "bad")
 
-HEALTHY = tuple(name for name, case in CASES.items() if "well_used" in case["verdict"])
+HEALTHY = tuple(name for name, case in CASES.items() if case.get("highest_severity") == "info")
 BUSY = (
     "bf16_gemm_capped", "fp32_gemm", "tiny_kernels_graph", "elementwise_chain", "resnet50_nchw",
     "resnet50_channels_last", "transformer_healthy",
 )  # fmt: skip
 """Cases in which a kernel runs nearly all the time, so that nvidia-smi calls the GPU busy."""
 
-VAGUER = {"launch_bound": {"host_starved"}, "pageable_copies": {"transfer_bound"}}
+VAGUER = {
+    "launch_bound": {"host_starved"}, "sync_bound": {"host_starved"}, "pageable_copies": {"transfer_bound"},
+    "gpu_shared": {"well_used"},
+}  # fmt: skip
 """
-What averages over 0.1 s can still say of a cause they cannot prove. Launches are not among GPM's
-counters; and a slow copy and one that ran part of the time look alike.
+What averages over 0.1 s can still say of a cause they cannot prove. Launches, the front end's queue and
+context switches are not among GPM's counters; and a slow copy and one that ran part of the time look
+alike.
 """
+
+FROM_GPM = {"fp64_path"}
+"""Rules that rest on what only GPM measures: a half without any of its rows cannot have them."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +120,13 @@ def test_a_recording_says_which_command_made_it(name: str) -> None:
     _, *program = recording.manifest.process.command
 
     assert ours.startswith("perfzero run ")
-    assert shlex.split(theirs)[1:] == program
+    assert plain(shlex.split(theirs))[1:] == plain(program)
     assert (ROOT / program[0]).is_file()
+
+
+def plain(words: list[str]) -> list[str]:
+    """A command line with every Python called just that."""
+    return ["python" if word.startswith("python") else word for word in words]
 
 
 @every_case
@@ -257,7 +269,12 @@ def test_half_of_the_steady_samples_give_the_same_verdict(name: str, half: str) 
     whole = kept(name)
     start, end = whole.diagnosis.steady.start_ns, whole.diagnosis.steady.end_ns
     middle = middle_of(whole.seen.pm if whole.diagnosis.tier == "pm" else whole.seen.gpm, start, end)
-    judged = judge(between(whole.seen, *((start, middle) if half == "first" else (middle, end))))
+    part = between(whole.seen, *((start, middle) if half == "first" else (middle, end)))
+    if whole.rule in FROM_GPM and not len(part.gpm):
+        pytest.skip("GPM has no row in this half")
+    if whole.diagnosis.tier == "pm" and float(np.sum(part.pm.duration_s)) < 1.2 * SHORTEST_LOOK.value:
+        pytest.skip("half of the samples are too few to judge")
+    judged = judge(part)
 
     assert judged.verdict is not None, judged.no_verdict
     assert judged.verdict.rule == whole.rule

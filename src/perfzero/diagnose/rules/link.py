@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from perfzero.diagnose import gain
 from perfzero.diagnose.evidence import Evidence
 from perfzero.diagnose.remedies import remedies_for
 from perfzero.diagnose.roofs import link_in_use
 from perfzero.diagnose.rules._severity import of_share
 from perfzero.diagnose.thresholds import COMM_BAD, COMM_WATCH, IDLE_INFO, RECOVER_COMM, SWITCHING
-from perfzero.diagnose.verdict import Finding
+from perfzero.diagnose.verdict import Finding, Gain
 from perfzero.text import percent, quantity
 
 
@@ -88,5 +90,12 @@ def gpu_shared(e: Evidence) -> Finding | None:
         share=switching if felt else 0.0,
         confidence=e.confidence(switching, over=SWITCHING) if felt else e.quality * 0.5,
         because=tuple(because),
+        gain=_alone(e) if felt else None,
         remedies=remedies_for("gpu_shared", e) if felt else (),
     )
+
+
+def _alone(e: Evidence) -> Gain:
+    """What the program may gain by itself on the GPU: the turns of the others, which are not known."""
+    programs = max(2.0, np.nan_to_num(e.level("processes")))
+    return Gain(1.0, float(programs), f"each of {programs:.0f} programs takes an equal turn at most")
