@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from perfzero.diagnose.evidence import collect
 from perfzero.diagnose.judge import judge
 from perfzero.sources.synthetic import START_NS, Phase, observe
 from perfzero.values import Observation, Samples, Window
@@ -219,6 +220,55 @@ def test_a_counter_without_a_place_in_the_pass_is_borrowed_from_gpm(program):
     assert diagnosis.verdict is not None
     assert diagnosis.verdict.rule == "fp32_path"
     assert any("fma_active from GPM" in doubt for doubt in diagnosis.doubts)
+
+
+def lacking_after(table: Samples, share: float, *names: str) -> Samples:
+    """*table* as if the pass of later windows had no place for *names*."""
+    late = np.arange(len(table)) >= share * len(table)
+    return table.with_columns({n: np.where(late, np.nan, table.column(n)) for n in names})
+
+
+def test_rows_without_a_counter_that_others_have_get_gpms_figure_and_do_not_count_as_unused(program):
+    observation = program("fp32_gemm", zoom=False)
+    some = dataclasses.replace(observation, pm=lacking_after(observation.pm, 0.3, "fma_active"))
+
+    whole, partly = collect(observation), collect(some)
+
+    assert whole.split is not None
+    assert partly.split is not None
+    assert partly.split.shares["fma"] == pytest.approx(whole.split.shares["fma"], abs=0.02)
+    assert partly.borrowed == ()  # the rows that have it stand for the counter
+    assert np.isfinite(partly.long.column("fma_active")).all()
+
+
+def test_a_row_that_was_sampled_keeps_its_own_share_whatever_gpm_saw(program):
+    observation = program("fp32_gemm", zoom=False)
+    wrong = observation.gpm.with_columns({"fma_active": np.full(len(observation.gpm), 0.123)})
+    some = dataclasses.replace(observation, pm=lacking_after(observation.pm, 0.3, "fma_active"), gpm=wrong)
+
+    own, long = collect(observation).long.column("fma_active"), collect(some).long
+    late = np.arange(len(long)) >= 0.5 * len(long)
+
+    assert long.column("fma_active")[: len(long) // 5] == pytest.approx(own[: len(long) // 5])
+    assert long.column("fma_active")[late] == pytest.approx(0.123, rel=0.1)
+
+
+def test_a_burst_keeps_its_holes_where_the_windows_have_the_counter(program):
+    observation = program("fp32_gemm")
+    holed = dataclasses.replace(observation, zoom=lacking_after(observation.zoom, 0.5, "fma_active"))
+
+    assert np.isnan(collect(holed).zoom.column("fma_active")).any()
+
+
+def test_figures_of_the_l2_come_from_the_rows_that_have_them(program):
+    observation = program("elementwise_chain", zoom=False)
+    names = ("l2_sectors", "l2_hit_sectors", "l2_hit")
+    counted = {n: np.full(len(observation.pm), v) for n, v in zip(names, (1e6, 4e5, 0.4), strict=True)}
+    observation = dataclasses.replace(observation, pm=observation.pm.with_columns(counted))
+    some = dataclasses.replace(observation, pm=lacking_after(observation.pm, 0.3, *names))
+
+    assert collect(some).l2_hit == pytest.approx(0.4)
+    assert collect(some).reuse == pytest.approx(collect(observation).reuse, rel=0.02)
 
 
 def test_windows_outside_of_the_steady_stretch_leave_the_verdict_to_gpm(program):

@@ -85,7 +85,7 @@ class Evidence:
     steps: Steps | NoSteps
     rare: tuple[RareEvent, ...]
     idle: IdleTime
-    borrowed: tuple[str, ...] = ()  # columns of `long` and `zoom` that come from GPM
+    borrowed: tuple[str, ...] = ()  # columns of `long` and `zoom` that come from GPM alone
 
     @property
     def gpu(self) -> Gpu:
@@ -255,7 +255,8 @@ def collect(observation: Observation) -> Evidence:
     borrowed: tuple[str, ...] = ()
     if tier == "pm":
         borrowed = tuple(n for n in BORROWED if not long.has(n) and gpm.has(n))
-        long, zoom = (borrow(table, gpm, borrowed) for table in (long, zoom))
+        long = borrow(long, gpm, tuple(filter(gpm.has, BORROWED)))
+        zoom = borrow(zoom, gpm, borrowed)  # averages blur what a burst is for: only what nobody else saw
     roofs = roofs_of(observation.gpu, board)
     steps = _steps(long, zoom) if tier == "pm" else NoSteps("Only hardware sampling sees single steps.")
     sampled = float(np.sum(long.duration_s))
@@ -320,9 +321,10 @@ def broken(cleaned: Cleaned, *, windows: int) -> str | None:
 
 def borrow(table: Samples, gpm: Samples, names: tuple[str, ...]) -> Samples:
     """
-    *table* with the shares *names*, which PM sampling had no place for, as GPM saw them meanwhile.
+    *table* with the shares *names* as GPM saw them where a row of PM sampling lacks them.
 
-    GPM's average is spread over the time in which the GPU had work. NaN where GPM was silent.
+    They may lack everywhere, or in the windows whose pass had no place for them: a row that was sampled keeps
+    its own. GPM's average is spread over the time in which the GPU had work. NaN where GPM was silent.
     """
     if not names or not len(table) or not len(gpm):
         return table
@@ -332,9 +334,10 @@ def borrow(table: Samples, gpm: Samples, names: tuple[str, ...]) -> Samples:
     active, seen = gpm.column("gr_active")[row], table.column("gr_active")
     columns: dict[str, FloatArray] = {}
     for name in names:
+        own = table.column(name)
         value = np.full(len(table), np.nan)
         np.divide(gpm.column(name)[row] * seen, active, out=value, where=inside & (active > 0))
-        columns[name] = np.minimum(value, 1.0)
+        columns[name] = np.where(np.isnan(own), np.minimum(value, 1.0), own)
     return table.with_columns(columns)
 
 
