@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
 import pytest
 
 from perfzero.diagnose.evidence import collect
@@ -41,6 +42,18 @@ def test_an_l2_at_its_roof_is_the_limit_and_no_latency_is() -> None:
     verdict = judge(steady(CACHED)).verdict
     assert verdict is not None
     assert verdict.rule == "l2_bound"
+
+
+def test_a_full_l2_is_seen_though_most_windows_count_no_sectors() -> None:
+    whole = collect(steady(CACHED, idle=0.4))
+    late = np.arange(len(whole.long)) >= 0.3 * len(whole.long)
+    uncounted = np.where(late, np.nan, whole.long.column("l2_sectors"))
+    some = dataclasses.replace(whole, long=whole.long.with_columns({"l2_sectors": uncounted}))
+
+    seen, expected = memory.l2_bound(some), memory.l2_bound(whole)
+    assert seen is not None
+    assert expected is not None
+    assert seen.share == pytest.approx(expected.share, abs=0.02)
 
 
 def test_the_rate_while_busy_counts_not_the_mean() -> None:

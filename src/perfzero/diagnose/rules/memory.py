@@ -108,7 +108,9 @@ def _reads_on(e: Evidence, share: float, traffic: str) -> Finding:
 
 def l2_bound(e: Evidence) -> Finding | None:
     """The L2 near its practical roof while DRAM is not: data is found there, but there is too much of it."""
-    table = e.long.where(np.isfinite(e.long.column("gr_active")))
+    # Some windows count no sectors: those that do stand for them.
+    counted = np.isfinite(e.long.column("gr_active")) & np.isfinite(e.long.column("l2_sectors"))
+    table = e.long.where(counted)
     rates = rates_of(table, e.roofs)
     moved = np.full(len(table), math.nan)
     np.divide(table.column("l2_sectors") * SECTOR_BYTES, rates.busy_s, out=moved, where=rates.busy_s > 0)
