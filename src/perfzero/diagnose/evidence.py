@@ -231,7 +231,8 @@ def collect(observation: Observation) -> Evidence:
     if broken(cleaned["zoom"], windows=sum(1 for w in windows if w.kind == "zoom")) is not None:
         zoom = Samples.empty()
     start, end = _span(observation)
-    always = gpm
+    # GPM runs all the time, unless it was hardly there.
+    always = gpm if np.sum(gpm.duration_s) >= np.sum(pm.duration_s) else pm
     if not (gpm.has("gr_active") or pm.has("gr_active")):
         # Nothing better: NVML's utilisation at least shows when the program ran.
         smi = observation.board.column("smi_utilization")
