@@ -33,8 +33,8 @@ def seen_twice(name: str) -> tuple[Diagnosis, Diagnosis]:
 def test_no_cause_is_likely_that_sampling_would_not_have_found(name: str) -> None:
     whole, less = seen_twice(name)
     found = {f.rule for f in whole.findings} | set(CASES[name]["verdict"])
-    if "launch_bound" in found:
-        found.add("host_starved")  # the same with less detail: GPM counts no launches
+    if found & {"launch_bound", "sync_bound"}:
+        found.add("host_starved")  # the same with less detail: GPM counts no launches and sees no queue
 
     assert {f.rule for f in less.findings if f.severity != "info" and f.confidence >= LIKELY} <= found
 
@@ -51,5 +51,6 @@ def test_half_of_the_counters_never_make_a_program_healthier(name: str) -> None:
     whole, less = seen_twice(name)
     assert whole.verdict is not None
 
-    if whole.verdict.severity != "info":
+    # Averages do not show turns: a GPU that two programs share is well used, by both.
+    if whole.verdict.severity != "info" and whole.verdict.rule != "gpu_shared":
         assert less.verdict is None or less.verdict.severity != "info"
