@@ -13,7 +13,7 @@ from perfzero.diagnose.evidence import Evidence, collect
 from perfzero.diagnose.facts import all_facts
 from perfzero.diagnose.gain import saving
 from perfzero.diagnose.gates import closed, doubts
-from perfzero.diagnose.rhythm import rhythm_of
+from perfzero.diagnose.rhythm import rhythm_of, stages_of
 from perfzero.diagnose.rules import run_rules
 from perfzero.diagnose.split import BUSY_CLASSES
 from perfzero.diagnose.steps import QUESTIONS, answer_all, short_name
@@ -45,7 +45,9 @@ def judge(observation: Observation) -> Diagnosis:
     """Say what limits the GPU of *observation*, how sure that is, and what would help."""
     e = collect(observation)
     facts = all_facts(e)
-    weak = [*doubts(e), *(UNSETTLED[k] for k in (e.steady.kind,) if k in UNSETTLED)]
+    weak = list(doubts(e))
+    if e.steady.how in ("stable", "fallback") and e.steady.kind in UNSETTLED:
+        weak.append(UNSETTLED[e.steady.kind])
     reason = closed(e)
     if reason is not None:
         return _diagnosis(
@@ -133,6 +135,7 @@ def _diagnosis(
         doubts=tuple(weak),
         steady=_steady(e),
         rhythm=rhythm_of(e),
+        stages=stages_of(e),
         no_rhythm=e.steps.reason if isinstance(e.steps, NoSteps) else "",
         extra={"quality": e.quality, "sampled_s": e.sampled_s, "lost_share": e.lost_share},
     )

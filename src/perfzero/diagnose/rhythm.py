@@ -1,5 +1,6 @@
 """
-The program's rhythm in a few figures: its step, the parts of it, and what comes now and then.
+The program's rhythm in a few figures: its step, the parts of it, what comes now and then, and the
+phases of the whole recording.
 
 What `series` found, made ready for a report: nothing is decided here.
 """
@@ -7,8 +8,10 @@ What `series` found, made ready for a report: nothing is decided here.
 from __future__ import annotations
 
 from perfzero.diagnose.evidence import Evidence
-from perfzero.diagnose.verdict import Event, Rhythm
+from perfzero.diagnose.verdict import Event, Rhythm, Stage
 from perfzero.series.fold import fold, phases
+from perfzero.series.segments import segments
+from perfzero.series.steady import BIN_NS, bin_means
 from perfzero.series.steps import Steps
 
 
@@ -38,6 +41,22 @@ def rhythm_of(e: Evidence) -> Rhythm | None:
             for event in e.rare
         ),
     )
+
+
+SHOWN = ("gr_active", "sm_active", "tensor_active", "dram_active", "pcie_rx_bytes")
+"""What tells the phases of a recording apart: GPM has them, and PM sampling most of them."""
+
+
+def stages_of(e: Evidence) -> tuple[Stage, ...]:
+    """The phases of the whole recording, warm-up and end included; empty without GR activity."""
+    gpm, pm = e.cleaned["gpm"].samples, e.cleaned["pm"].samples
+    table = gpm if gpm.has("gr_active") else pm
+    names = tuple(name for name in SHOWN if table.has(name))
+    if "gr_active" not in names:
+        return ()
+    at, means = bin_means(table, names)
+    found = segments(at, means, names, bin_ns=BIN_NS)
+    return tuple(Stage(s.start_ns, s.end_ns, s.label, s.levels["gr_active"]) for s in found)
 
 
 def _parts(e: Evidence, steps: Steps) -> tuple[tuple[str, float], ...]:

@@ -163,6 +163,20 @@ class Rhythm:
 
 
 @dataclass(frozen=True, slots=True)
+class Stage:
+    """
+    One phase of the recording, [start_ns, end_ns), with its mean GR activity.
+
+    Phases that are alike share a `label`; labels count up from 0 in order of appearance.
+    """
+
+    start_ns: int
+    end_ns: int
+    label: int
+    gr_active: float
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """The whole answer for one GPU."""
 
@@ -179,6 +193,7 @@ class Diagnosis:
     steady: Steady
     rhythm: Rhythm | None = None  # of the program's steps, where there are any beyond doubt
     no_rhythm: str = ""  # why not, in a sentence
+    stages: tuple[Stage, ...] = ()  # the phases of the whole recording, in order
     extra: Mapping[str, float] = field(default_factory=dict)
 
     @property

@@ -60,6 +60,7 @@ def _gpu(report: GpuReport) -> dict[str, Any]:
         "step_s": diagnosis.step_s,
         "rhythm": None if diagnosis.rhythm is None else asdict(diagnosis.rhythm),
         "no_rhythm": diagnosis.no_rhythm,
+        "stages": [asdict(stage) for stage in diagnosis.stages],
         "truth": asdict(report.truth),
         "windows": report.windows,
         "watched_s": report.watched_s,

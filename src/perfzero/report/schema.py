@@ -80,6 +80,18 @@ def _gpu_report() -> Schema:
             "step_s": _number_or_null("the program's step time"),
             "rhythm": _or_null(_rhythm()),
             "no_rhythm": _text("why no step time is given, empty where one is"),
+            "stages": {
+                "type": "array",
+                "description": "the phases of the whole recording, in order; like ones share a label",
+                "items": _object(
+                    {
+                        "start_ns": _integer("begin"),
+                        "end_ns": _integer("end"),
+                        "label": _integer("counts up from 0 in order of appearance"),
+                        "gr_active": _number_or_null("mean GR activity"),
+                    }
+                ),
+            },
             "truth": _object(
                 {
                     "smi_utilization": _number_or_null("what nvidia-smi called utilisation"),
