@@ -28,7 +28,7 @@ from typing import Literal
 
 import numpy as np
 
-from perfzero.series.anchors import Stretch, Train, stretches, trains
+from perfzero.series.anchors import BoolArray, Stretch, Train, stretches, trains
 from perfzero.series.period import autocorrelation, repeat_lag
 from perfzero.values import FloatArray, IntArray, Samples
 
@@ -71,6 +71,15 @@ STANDS_OUT = 0.25
 UNEVEN = 0.15
 """Work per beat that differs by this share of its median is other work; edges put it off by less."""
 
+FEWEST_OF_A_PLACE = 4
+"""Beats at the same place after a mark whose median work is compared with that at other places."""
+
+MARKED = 0.05
+"""Beats with a mark differ from the others by this share of their work: a bf16 product's wave by 0.13."""
+
+BEYOND_NOISE = 3.0
+"""Work at two places differs when its medians are so many median deviations apart."""
+
 HASTY = 0.25
 """Autocorrelation at a few samples that shows beats of that length; noise reaches 0.1 in 1000 samples."""
 
@@ -94,6 +103,9 @@ MICRO_ALIKE = 0.25
 
 WANDER = 0.1
 """How far a repetition may come early or late, as a share of the step, when its course is followed."""
+
+SCATTERED = 0.6
+"""Steps of equal work whose times scatter more come at random: their mean says little of the next one."""
 
 OTHER_WORK = 0.1
 """Share of such steps that may have done other work: an onset that two steps in a row hid from sight."""
@@ -288,8 +300,8 @@ def _agreed(rhythms: Sequence[_Rhythm]) -> list[_Rhythm]:
     """
     The rhythms on which two channels agree, shortest first.
 
-    Of the trains that agree the one in the middle is taken: an onset that one of them missed, the
-    others have.
+    Of the trains that agree, to a percent, on the one in the middle, the most complete and regular is
+    taken: an onset that one of them missed, the others have.
     """
     found: list[_Rhythm] = []
     for rhythm in sorted(rhythms, key=lambda r: r.jitter - r.explained):
@@ -298,7 +310,7 @@ def _agreed(rhythms: Sequence[_Rhythm]) -> list[_Rhythm]:
         if new and len({r.train.channel for r in same}) >= 2:
             middle = float(np.median([r.mean_s for r in same]))
             best = min(
-                same, key=lambda r: (round(abs(r.mean_s - middle) / middle, 3), r.jitter - r.explained)
+                same, key=lambda r: (round(abs(r.mean_s - middle) / middle, 2), r.jitter - r.explained)
             )
             found.append(replace(best, adds_work=any(r.adds_work for r in same)))
     return sorted(found, key=lambda r: r.mean_s)
@@ -309,7 +321,13 @@ def _climb(beats: list[_Rhythm], parts: tuple[Stretch, ...]) -> tuple[Steps, boo
     beat = beats[0]
     work = _works(beat, parts)
     busy = _never_rests(parts)
-    marked = [b for b in beats[1:] if (b.adds_work or busy) and b.mean_s <= (MOST_MICRO + 1) * beat.mean_s]
+    marked = [
+        b
+        for b in beats[1:]
+        if (b.adds_work or busy)
+        and b.mean_s <= (MOST_MICRO + 1) * beat.mean_s
+        and _tells_beats_apart(b, beat, parts)
+    ]
     if marked:
         whole = marked[-1]
         return _steps(whole, parts, micro=_micro(beat, whole, parts)), True
@@ -324,7 +342,52 @@ def _climb(beats: list[_Rhythm], parts: tuple[Stretch, ...]) -> tuple[Steps, boo
             "Something comes back at regular intervals, but the work between is uneven and does not "
             "repeat: it may be only a part of a step."
         )
+    if not beat.adds_work and _amount_spread(work) > max(UNEVEN, 2.0 * beat.jitter):
+        return NoSteps(
+            "The GPU rests at regular intervals, but does more or less work in between: a timer, such as "
+            "that of a CPU quota, may set them rather than the program's steps."
+        )
     return _steps(beat, parts, micro=None), beat.adds_work
+
+
+def _tells_beats_apart(whole: _Rhythm, beat: _Rhythm, parts: Sequence[Stretch]) -> bool:
+    """
+    Whether beats differ in their work by their place after the mark of *whole*.
+
+    A pulse shorter than a sample stands out only where it does not fall on the edge of two: with beats of
+    16.4 samples, in nearly every second of them. Its sum over a beat is the same in all; and that of
+    what fills the beat is in proportion to the beat's length, which is not known to a sample either.
+    """
+    works: list[FloatArray] = []
+    rates: list[FloatArray] = []
+    places: list[IntArray] = []
+    for on, starts, part in zip(beat.train.onsets, whole.train.onsets, parts, strict=True):
+        if len(on) < 2 or not len(starts):
+            continue
+        # With the marks in the middle of beats none is shared out between two.
+        edges = on - _lag(on, starts) - 0.5 * beat.mean_s * 1e9 / part.spacing_ns
+        marks = np.searchsorted(edges, starts, "right") - 1
+        at = np.arange(len(on) - 1)
+        last = np.searchsorted(marks, at, "right") - 1
+        works.append(_work(edges, part))
+        rates.append(works[-1] / np.diff(edges)[:, None])
+        places.append(np.where(last >= 0, at - marks[np.maximum(last, 0)], -1))
+    if not works:
+        return False
+    place = np.concatenate(places)
+    by_work, by_rate = (_differs(np.concatenate(rows), place) for rows in (works, rates))
+    return bool(np.any(by_work & by_rate))
+
+
+def _differs(rows: FloatArray, place: IntArray) -> BoolArray:
+    """Which columns of *rows* (m, channels) differ between the places in a step: bool (channels,)."""
+    kinds = [own for k in range(MOST_MICRO) if len(own := rows[place == k]) >= FEWEST_OF_A_PLACE]
+    if len(kinds) < 2:
+        return np.zeros(rows.shape[1], np.bool_)
+    middles = np.array([np.median(own, axis=0) for own in kinds])
+    within = np.median(np.concatenate([np.abs(k - m) for k, m in zip(kinds, middles, strict=True)]), axis=0)
+    swing = np.ptp(middles, axis=0)
+    return np.asarray((swing >= MARKED * np.mean(rows, axis=0)) & (swing > BEYOND_NOISE * within), np.bool_)
 
 
 def _never_rests(parts: tuple[Stretch, ...]) -> bool:
@@ -477,6 +540,16 @@ def _uneven(work: Sequence[FloatArray]) -> bool:
     return bool(np.sum(odd) > ODD * len(odd))
 
 
+def _amount_spread(work: Sequence[FloatArray]) -> float:
+    """By how much the amount of work differs from beat to beat, relative; 0 where none was counted."""
+    relative, _ = _centred(work, clipped=False)
+    joined = np.concatenate(relative)
+    if not joined.shape[1]:
+        return 0.0
+    amount = np.median(joined, axis=1)
+    return 1.4826 * float(np.median(np.abs(amount - np.median(amount))))
+
+
 def _grouped(
     beat: _Rhythm, turns: int, work: Sequence[FloatArray], parts: tuple[Stretch, ...]
 ) -> _Rhythm | None:
@@ -517,7 +590,10 @@ def _by_work(every: Sequence[Train], parts: tuple[Stretch, ...]) -> tuple[Steps,
     for _, train, gaps in found:
         mean = float(np.mean(gaps))
         if len({t.channel for _, t, g in found if abs(float(np.mean(g)) - mean) <= ALIKE * mean}) >= 2:
-            rhythm = _Rhythm(train, gaps, mean, float(np.std(gaps)) / mean, explained=1.0)
+            jitter = float(np.std(gaps)) / mean
+            if jitter > SCATTERED:
+                return None
+            rhythm = _Rhythm(train, gaps, mean, jitter, explained=1.0)
             return _steps(rhythm, parts, micro=None), True
     return None
 

@@ -1,0 +1,99 @@
+"""Steps against what only looks like them: patterns of sampling, a timer's rests, data at random times."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from perfzero.series.steps import NoSteps, Steps, find_steps
+from perfzero.values import FloatArray, Samples
+from series.simulated_programs import BACKWARD, COPY, FORWARD, OPTIMIZER, WAIT, Timeline, sampled
+
+Level = tuple[float, ...]
+
+HEAVY: Level = (1.0, 1.0, 0.0, 0.3, 0.3, 0.0, 0.0)
+LIGHT: Level = (0.8, 0.6, 0.1, 0.05, 0.9, 0.3, 0.9)
+
+
+def repeated(pattern: list[tuple[float | FloatArray, Level]], *, times: int) -> Timeline:
+    """Phases of these lengths in seconds, one for all or (times,), over and over."""
+    lengths = np.array([np.broadcast_to(length, times) for length, _ in pattern]).T.ravel()
+    levels = np.tile(np.array([level for _, level in pattern]), (times, 1))
+    return Timeline(np.r_[0.0, np.cumsum(lengths)], levels, np.empty(0), float("nan"))
+
+
+def window(timeline: Timeline, *, seconds: float = 6.0, noise: float = 0.0, seed: int = 1) -> Samples:
+    return sampled(timeline, seconds=seconds, period_s=0.002, noise=noise, seed=seed)
+
+
+@pytest.mark.parametrize("samples_per_step", [16.42, 11.46, 21.4, 8.37])
+@pytest.mark.parametrize("pulse_s", [0.0002, 0.001])
+def test_a_pulse_shorter_than_a_sample_does_not_make_one_of_two_steps(
+    samples_per_step: float, pulse_s: float
+):
+    """It stands out only where it falls into one sample: in every second or third step, with jitter 0."""
+    step_s = samples_per_step * 0.002
+    found = find_steps(window(repeated([(step_s - pulse_s, HEAVY), (pulse_s, LIGHT)], times=1200)))
+
+    assert isinstance(found, NoSteps) or found.step_s == pytest.approx(step_s, rel=0.01)
+
+
+def test_the_step_of_such_a_pulse_is_found():
+    found = find_steps(window(repeated([(0.03264, HEAVY), (0.0002, LIGHT)], times=300)))
+
+    assert isinstance(found, Steps), found
+    assert found.step_s == pytest.approx(0.03284, rel=0.005)
+
+
+def test_a_pulse_that_only_each_fourth_beat_has_still_makes_the_step():
+    """The twin: the sums over the beats differ, so the mark is the program's own."""
+    micro: list[tuple[float | FloatArray, Level]] = [(0.012, FORWARD), (0.017, BACKWARD), (0.002, COPY)]
+    found = find_steps(window(repeated([*micro * 4, (0.0015, OPTIMIZER)], times=80), noise=0.02))
+
+    assert isinstance(found, Steps), found
+    assert found.step_s == pytest.approx(0.1255, rel=0.01)
+    assert found.micro_per_step == 4
+
+
+def throttled(*, timer: bool, seed: int) -> Timeline:
+    """A rest every 100 ms: by a timer, whatever was done by then, or after each step's work."""
+    rng = np.random.default_rng(seed)
+    works = rng.uniform(0.02, 0.07, 100) if timer else np.full(100, 0.05)
+    return repeated([(works, FORWARD), (0.1 - works if timer else np.full(100, 0.05), WAIT)], times=100)
+
+
+def test_rests_at_regular_intervals_with_unequal_work_between_are_a_timers():
+    for seed in range(4):
+        found = find_steps(window(throttled(timer=True, seed=seed), noise=0.02, seed=seed))
+
+        assert isinstance(found, NoSteps), found
+
+
+def test_rests_at_regular_intervals_with_equal_work_between_are_steps():
+    found = find_steps(window(throttled(timer=False, seed=1), noise=0.02))
+
+    assert isinstance(found, Steps), found
+    assert found.step_s == pytest.approx(0.1, rel=0.01)
+
+
+def starved(*, spread: float, seed: int) -> Timeline:
+    """Equal steps that begin when data comes: waits of gamma distribution, *spread* relative to the mean."""
+    rng = np.random.default_rng(seed)
+    waits = rng.gamma(1.0 / spread**2, 0.08 * spread**2, 400) + 0.004
+    return repeated([(0.002, COPY), (0.012, FORWARD), (0.018, BACKWARD), (waits, WAIT)], times=400)
+
+
+def test_steps_of_equal_work_at_random_times_get_no_step_time():
+    for seed in range(4):
+        found = find_steps(window(starved(spread=1.3, seed=seed), seconds=20.0, noise=0.01, seed=seed))
+
+        assert isinstance(found, NoSteps), found
+
+
+def test_steps_of_equal_work_that_wait_for_data_now_longer_and_now_shorter_have_one():
+    for seed in range(4):
+        timeline = starved(spread=0.4, seed=seed)
+        found = find_steps(window(timeline, seconds=20.0, noise=0.01, seed=seed))
+
+        assert isinstance(found, Steps), found
+        assert found.step_s == pytest.approx(0.116, rel=0.1)
