@@ -240,3 +240,40 @@ def test_every_sample_is_shared_out_completely(rows):
     found = split_time(table, NONE, ROOFS)
     assert found is not None
     assert sum(found.shares.values()) == 1.0
+
+
+def alternating(seconds: float = 4.0) -> tuple[Samples, np.ndarray]:
+    """Steps of 0.2 s, every second one idle for half of it, and where they begin."""
+    quiet, full = Phase(0.1), Phase(0.1, {"gr_active": 1.0, "sm_active": 1.0, "tensor_active": 0.9})
+    starts = START_NS + np.arange(0, int(seconds * 5)) * 200_000_000
+    return pm(full, full, full, quiet, seconds=seconds), starts.astype(np.int64)
+
+
+def test_the_interval_of_a_share_comes_from_whole_steps() -> None:
+    samples, starts = alternating()
+    by_steps = split_time(samples, NONE, ROOFS, starts_ns=starts)
+
+    assert by_steps is not None
+    low, high = by_steps.interval("idle")
+    assert low < 0.25 < high
+    assert by_steps.shares["idle"] == pytest.approx(0.25, abs=0.01)
+    assert low > 0.10
+
+
+def test_too_few_steps_leave_it_to_blocks_of_time() -> None:
+    samples, starts = alternating()
+    few, none = (split_time(samples, NONE, ROOFS, starts_ns=s) for s in (starts[:4], None))
+
+    assert few is not None
+    assert none is not None
+    assert np.array_equal(few.replicates, none.replicates)
+
+
+def test_a_step_that_never_varies_has_no_width() -> None:
+    samples = pm(Phase(0.05, {"gr_active": 1.0}), Phase(0.05), seconds=4.0)
+    starts = (START_NS + np.arange(40) * 100_000_000).astype(np.int64)
+    found = split_time(samples, NONE, ROOFS, starts_ns=starts)
+
+    assert found is not None
+    low, high = found.interval("idle")
+    assert high - low < 0.01

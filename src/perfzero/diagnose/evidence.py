@@ -263,6 +263,7 @@ def collect(observation: Observation) -> Evidence:
         zoom = borrow(zoom, gpm, borrowed)  # averages blur what a burst is for: only what nobody else saw
     roofs = roofs_of(observation.gpu, board)
     steps = _steps(long, zoom) if tier == "pm" else NoSteps("Only hardware sampling sees single steps.")
+    starts = steps.starts_ns if isinstance(steps, Steps) else None
     sampled = float(np.sum(long.duration_s))
     if tier == "nvml":
         sampled = float(np.sum(board.duration_s[np.isfinite(board.column("smi_utilization"))]))
@@ -276,7 +277,7 @@ def collect(observation: Observation) -> Evidence:
         board=board,
         host=host,
         roofs=roofs,
-        split=split_time(long, zoom, roofs) if len(long) else None,
+        split=split_time(long, zoom, roofs, starts_ns=starts) if len(long) else None,
         cleaned=cleaned,
         sampled_s=sampled,
         lost_share=_lost_share(observation, cleaned["pm"]) if tier == "pm" else 0.0,

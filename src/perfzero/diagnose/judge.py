@@ -131,6 +131,7 @@ def _diagnosis(
         steps=steps,
         # Shares made from data that a gate refused would only mislead.
         shares=dict(e.split.shares) if e.split is not None and trusted else {},
+        intervals={n: e.split.interval(n) for n in e.split.shares} if e.split is not None and trusted else {},
         facts=facts,
         doubts=tuple(weak),
         steady=_steady(e),

@@ -40,8 +40,15 @@ from perfzero.diagnose.thresholds import (
     ZOOM_TYPICAL,
 )
 from perfzero.diagnose.verdict import TIME_CLASSES, TimeClass
-from perfzero.series.stats import block_sums, blocks_of, bootstrap_shares
-from perfzero.values import FloatArray, Samples
+from perfzero.series.stats import (
+    block_sums,
+    blocks_of,
+    bootstrap_over_steps,
+    bootstrap_shares,
+    interval,
+    sums_by_step,
+)
+from perfzero.values import FloatArray, IntArray, Samples
 
 BUSY_CLASSES: tuple[TimeClass, ...] = tuple(c for c in TIME_CLASSES if c not in ("idle", "copy"))
 AT = {name: place for place, name in enumerate(TIME_CLASSES)}
@@ -99,7 +106,8 @@ class Split:
     """
     Shares of time by class, adding up to 1.
 
-    `replicates` (r, 8): the shares resampled blocks give, columns as `TIME_CLASSES`.
+    `replicates` (r, 8): the shares that resampled steps give, or blocks of time where there are none,
+    columns as `TIME_CLASSES`.
     `rates`: the samples whose busy part set the mix. `fine_idle`: which part of the idle time lies
     within milliseconds in which a kernel ran too; NaN if samples are too long to tell.
     `zoom_refused`: why bursts that exist were not used.
@@ -113,6 +121,10 @@ class Split:
     fine_idle: float
     from_zoom: bool
     zoom_refused: str | None = None
+
+    def interval(self, name: TimeClass) -> tuple[float, float]:
+        """The 95 % interval of the share of *name*."""
+        return interval(self.replicates[:, AT[name]])
 
     def busy_share(self, where: NDArray[np.bool_]) -> float:
         """Share of all time for which *where* (over `rates`, shape (n,)) holds while the GPU is busy."""
@@ -197,15 +209,21 @@ def classify(rates: Rates) -> FloatArray:
     return out + mix * rates.gr[:, None]
 
 
-def split_time(long: Samples, zoom: Samples, roofs: Roofs) -> Split | None:
-    """Share out the time of *long*, its busy part as *zoom* resolves it; None without GR activity."""
+def split_time(
+    long: Samples, zoom: Samples, roofs: Roofs, *, starts_ns: IntArray | None = None
+) -> Split | None:
+    """
+    Share out the time of *long*, its busy part as *zoom* resolves it; None without GR activity.
+
+    *starts_ns*: onsets of steps. Steps are what repeats, so whole ones are resampled where enough are seen.
+    """
     rates = rates_of(long, roofs)
     if not float(np.sum(rates.seconds)) > 0:
         return None
     weights = classify(rates)
     kept = long.where(np.isfinite(long.column("gr_active")))
-    sums = block_sums(weights * rates.seconds[:, None], block=blocks_of(kept, length_s=LONG_BLOCK_S))
-    shares, replicates = sums.sum(axis=0), bootstrap_shares(sums)
+    amounts = weights * rates.seconds[:, None]
+    shares, replicates = amounts.sum(axis=0), _resampled(kept, amounts, starts_ns)
     known = float(np.sum(rates.seconds)) / float(np.sum(long.duration_s))
     fine = _fine_idle(rates, weights)
 
@@ -230,6 +248,15 @@ def split_time(long: Samples, zoom: Samples, roofs: Roofs) -> Split | None:
         from_zoom=refused is None,
         zoom_refused=refused or None,
     )
+
+
+def _resampled(long: Samples, amounts: FloatArray, starts_ns: IntArray | None) -> FloatArray:
+    """Shares of the classes, whose time is *amounts* (n, 8), in resampled steps or blocks of *long*."""
+    if starts_ns is not None:
+        by_step = bootstrap_over_steps(sums_by_step(long, amounts, starts_ns=starts_ns))
+        if np.isfinite(by_step).all():
+            return by_step
+    return bootstrap_shares(block_sums(amounts, block=blocks_of(long, length_s=LONG_BLOCK_S)))
 
 
 def _divide_busy(shares: FloatArray, mix: FloatArray) -> FloatArray:

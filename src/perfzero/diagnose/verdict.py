@@ -191,6 +191,7 @@ class Diagnosis:
     facts: Mapping[str, Fact]  # everything measured, by name
     doubts: tuple[str, ...]
     steady: Steady
+    intervals: Mapping[TimeClass, tuple[float, float]] = field(default_factory=dict)  # of `shares`, 95 %
     rhythm: Rhythm | None = None  # of the program's steps, where there are any beyond doubt
     no_rhythm: str = ""  # why not, in a sentence
     stages: tuple[Stage, ...] = ()  # the phases of the whole recording, in order

@@ -54,6 +54,7 @@ def _gpu(report: GpuReport) -> dict[str, Any]:
         "findings": [asdict(f) for f in diagnosis.findings],
         "steps": [asdict(s) for s in diagnosis.steps],
         "time": dict(diagnosis.shares),
+        "time_intervals": dict(diagnosis.intervals),
         "facts": [asdict(f) for f in diagnosis.facts.values()],
         "doubts": diagnosis.doubts,
         "steady": asdict(diagnosis.steady),

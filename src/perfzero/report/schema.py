@@ -74,6 +74,17 @@ def _gpu_report() -> Schema:
                 "propertyNames": {"enum": list(TIME_CLASSES)},
                 "additionalProperties": _number_or_null("share of time"),
             },
+            "time_intervals": {
+                "type": "object",
+                "description": "95 % interval of each share of the time, by resampled steps or blocks",
+                "propertyNames": {"enum": list(TIME_CLASSES)},
+                "additionalProperties": {
+                    "type": "array",
+                    "items": _number_or_null("end of the interval"),
+                    "minItems": 2,
+                    "maxItems": 2,
+                },
+            },
             "facts": {"type": "array", "items": _fact(), "description": "everything measured"},
             "doubts": _texts("what weakens this diagnosis"),
             "steady": _steady(),
