@@ -10,7 +10,7 @@ from perfzero.diagnose.evidence import collect
 from perfzero.diagnose.idle_time import late_launches
 from perfzero.diagnose.judge import judge
 from perfzero.diagnose.rules import run_rules
-from perfzero.diagnose.rules.compute import fp64_path, latency_bound
+from perfzero.diagnose.rules.compute import fp64_path, latency_bound, wave_tail
 from perfzero.diagnose.rules.idle import launch_bound
 from perfzero.diagnose.rules.pattern import periodic_stall
 from perfzero.sources.synthetic import Phase, observe
@@ -148,3 +148,43 @@ def test_a_little_double_precision_beside_more_fp32_is_no_finding() -> None:
     less = {**DOUBLE, "fp64_active": 0.20, "fma_active": 0.30}
     assert fp64_path(collect(observe((Phase(0.01, little),)))) is None
     assert fp64_path(collect(observe((Phase(0.01, less),)))) is None
+
+
+def waves(full_s: float, tail_s: float, *, sm: float = 0.3) -> Observation:
+    """Kernels with all SMs at work for *full_s*, and with a part of them for *tail_s* after it."""
+    busy = {"gr_active": 1.0, "sm_active": 1.0, "tensor_active": 0.7, "launches": 5000.0}
+    return observe((Phase(full_s, busy), Phase(tail_s, {**busy, "sm_active": sm})))
+
+
+def test_the_last_wave_of_each_kernel_is_lost_sm_time() -> None:
+    found = wave_tail(collect(waves(100e-6, 50e-6)))
+
+    assert found is not None
+    assert found.share == pytest.approx(0.7 / 3, abs=0.03)
+    assert found.severity == "watch"
+    assert found.remedies
+
+
+def test_a_short_last_wave_is_only_worth_knowing() -> None:
+    found = wave_tail(collect(waves(180e-6, 20e-6)))
+
+    assert found is not None
+    assert found.severity == "info"
+    assert found.remedies == ()
+
+
+def test_whole_waves_long_dips_and_small_kernels_are_no_tails() -> None:
+    for seen in (
+        waves(100e-6, 50e-6, sm=0.97),
+        waves(900e-6, 600e-6),
+        observe((Phase(0.01, {**TINY, "gr_active": 1.0}),)),
+    ):
+        assert wave_tail(collect(seen)) is None
+
+
+def test_without_bursts_nothing_is_said_of_tails() -> None:
+    busy = {"gr_active": 1.0, "sm_active": 1.0}
+    assert (
+        wave_tail(collect(observe((Phase(1e-4, busy), Phase(5e-5, {**busy, "sm_active": 0.3})), zoom=False)))
+        is None
+    )

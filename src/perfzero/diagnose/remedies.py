@@ -454,6 +454,23 @@ OFFERS: tuple[Offer, ...] = (
         always,
     ),
     Offer(
+        "wave_tail",
+        Remedy(
+            "Choose sizes that fill whole waves of blocks, or let the library try tiles: "
+            'torch.compile(mode="max-autotune").',
+            ("the kernels are products",),
+            "sm_active rises.",
+        ),
+        always,
+    ),
+    Offer(
+        "wave_tail",
+        Remedy(
+            "Run independent work in a second stream: it fills the SMs that are left.", (), "sm_active rises."
+        ),
+        always,
+    ),
+    Offer(
         "tensor_starved",
         Remedy(
             "Use channels-last for model and input: .to(memory_format=torch.channels_last).",

@@ -35,6 +35,7 @@ from perfzero.diagnose.thresholds import (
     COPY_FULL,
     COPY_NOISE,
     SMALL_GRID,
+    STEPS_TYPICAL,
     SUBSTANTIAL,
     ZOOM_BUSY,
     ZOOM_TYPICAL,
@@ -254,7 +255,9 @@ def _resampled(long: Samples, amounts: FloatArray, starts_ns: IntArray | None) -
     """Shares of the classes, whose time is *amounts* (n, 8), in resampled steps or blocks of *long*."""
     if starts_ns is not None:
         by_step = bootstrap_over_steps(sums_by_step(long, amounts, starts_ns=starts_ns))
-        if np.isfinite(by_step).all():
+        whole = amounts.sum(axis=0) / amounts.sum()
+        # What lies outside of whole steps, as a start-up or a stall, is part of the time all the same.
+        if np.all(np.abs(by_step.mean(axis=0) - whole) <= STEPS_TYPICAL.value):
             return by_step
     return bootstrap_shares(block_sums(amounts, block=blocks_of(long, length_s=LONG_BLOCK_S)))
 

@@ -167,6 +167,14 @@ ZOOM_TYPICAL = Threshold(
     "A burst whose mean rates differ by more than this from the long windows saw another part of the step.",
     CHOICE,
 )
+STEPS_TYPICAL = Threshold(
+    "steps_typical",
+    0.05,
+    "ratio",
+    "Whole steps whose shares differ by more than this from those of all the time are not all of it: "
+    "edges of windows cost a few percent at random.",
+    CHOICE,
+)
 ANY_WORK = Threshold(
     "any_work",
     0.02,
@@ -415,6 +423,22 @@ FP64_HEAVY = Threshold(
 )
 COMPUTE_WATCH = Threshold("compute_watch", 0.10, "ratio", "A tenth of the time and more.", "science: rule T1")
 COMPUTE_BAD = Threshold("compute_bad", 0.30, "ratio", "Nearly a third of the time and more.", CHOICE)
+TAIL_FULL = Threshold("tail_full", 0.95, "ratio", "All SMs but a handful have work.", CHOICE)
+TAIL_LONGEST = Threshold(
+    "tail_longest",
+    200e-6,
+    "seconds",
+    "The last blocks of a kernel take as long as any, some 10 to 100 µs; longer dips are other kernels.",
+    CHOICE,
+)
+TAIL_INFO = Threshold(
+    "tail_info",
+    0.05,
+    "ratio",
+    "Training loses 3 to 7 % so, a decode loop with kernels of 23 µs 14 %.",
+    H200,
+)
+TAIL_WATCH = Threshold("tail_watch", 0.20, "ratio", "A fifth of all SM time is worth other tiles.", CHOICE)
 LATENCY_WATCH = Threshold(
     "latency_watch", 0.25, "ratio", "A quarter of the time at no roof at all is worth a look.", CHOICE
 )
@@ -473,6 +497,7 @@ RECOVER_HOST = (0.30, 0.95)
 RECOVER_QUEUE = (0.20, 0.95)
 RECOVER_STALL = (0.50, 0.95)
 RECOVER_DOUBLE = (0.60, 1.00)
+RECOVER_TAIL = (0.00, 0.50)
 RECOVER_COPY = (0.60, 0.95)
 RECOVER_MEMORY = (0.15, 0.50)
 RECOVER_STREAM = (0.15, 0.80)  # five elementwise kernels fused into one move 3 bytes instead of 12

@@ -20,6 +20,7 @@ from perfzero.diagnose.rules.compute import (
     latency_bound,
     small_grid,
     tensor_starved,
+    wave_tail,
     well_used,
 )
 from perfzero.diagnose.rules.copy import pageable_copies, transfer_bound
@@ -55,6 +56,7 @@ RULES: tuple[Rule, ...] = (
     fp64_path,
     tensor_starved,
     small_grid,
+    wave_tail,
     latency_bound,
     comm_exposed,
     power_capped,

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
 
 from perfzero.diagnose import gain
 from perfzero.diagnose.evidence import Evidence
@@ -16,11 +20,17 @@ from perfzero.diagnose.thresholds import (
     COMPUTE_WATCH,
     FMA_HEAVY,
     FP64_HEAVY,
+    FULLY_BUSY,
     IDLE_WATCH,
     LATENCY_WATCH,
     RECOVER_LATENCY,
     RECOVER_SMALL,
     RECOVER_STARVED,
+    RECOVER_TAIL,
+    TAIL_FULL,
+    TAIL_INFO,
+    TAIL_LONGEST,
+    TAIL_WATCH,
     TENSOR_STARVED,
     TENSOR_UNUSED,
     WELL_BOUND,
@@ -29,6 +39,7 @@ from perfzero.diagnose.thresholds import (
 from perfzero.diagnose.verdict import Finding, Remedy
 from perfzero.series.stats import weighted_mean
 from perfzero.text import percent
+from perfzero.values import Samples
 
 FIRST_TENSOR_CORES = (7, 0)
 """Compute capability of Volta."""
@@ -171,6 +182,53 @@ def small_grid(e: Evidence) -> Finding | None:
         remedies=remedies_for("small_grid", e),
         next_limit=stopped or gain.next_limit(e, without=("small_grid",)),
     )
+
+
+def wave_tail(e: Evidence) -> Finding | None:
+    """Kernels whose last blocks leave most SMs without work until the next kernel begins."""
+    lost = _lost_in_tails(e.zoom) * (1.0 - e.share("idle", "copy"))
+    if not lost >= TAIL_INFO.value:
+        return None
+    expected, stopped = gain.expect(
+        e,
+        lost,
+        recovered=RECOVER_TAIL,
+        assumption="up to half of it can be filled by other work or other tiles",
+    )
+    severity: Literal["info", "watch"] = "watch" if lost >= TAIL_WATCH.value else "info"
+    return Finding(
+        rule="wave_tail",
+        title=f"SMs run out of work at the end of kernels: {percent(lost)} of their time is lost so.",
+        severity=severity,
+        share=lost,
+        # Two kernels of which the second is small look like the tail of the first.
+        confidence=e.confidence(lost, over=TAIL_INFO, certainty=0.6),
+        because=("in the zoom bursts the number of busy SMs falls and rises again while a kernel runs",),
+        gain=expected,
+        remedies=remedies_for("wave_tail", e) if severity == "watch" else (),
+        next_limit=stopped,
+    )
+
+
+def _lost_in_tails(zoom: Samples) -> float:
+    """
+    Share of the busy time that SMs spend empty between two moments at which all were busy; NaN if unknown.
+
+    A dip counts if it is short: the tail of a kernel is followed by the next one.
+    """
+    zoom = zoom.where(np.isfinite(zoom.column("sm_active")) & np.isfinite(zoom.column("gr_active")))
+    running = zoom.column("gr_active") >= FULLY_BUSY.value
+    if not running.any():
+        return math.nan
+    sm, seconds = zoom.column("sm_active"), zoom.duration_s
+    full = np.flatnonzero(running & (sm >= TAIL_FULL.value))
+    lost = 0.0
+    for before, after in pairwise(full.tolist()):
+        inside = slice(before + 1, after)
+        length_s = (zoom.start_ns[after] - zoom.end_ns[before]) / 1e9
+        if after > before + 1 and length_s <= TAIL_LONGEST.value and running[inside].all():
+            lost += float(np.sum(((1.0 - sm) * seconds)[inside]))
+    return lost / float(np.sum(seconds[running]))
 
 
 def latency_bound(e: Evidence) -> Finding | None:
