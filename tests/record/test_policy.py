@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -24,6 +25,7 @@ class Played:
 
     windows: list[tuple[float, str, float]] = field(default_factory=list)  # when, kind, how long
     opened: list[tuple[float, bool]] = field(default_factory=list)  # when, for a zoom
+    lean: list[bool] = field(default_factory=list)  # of each window, bursts left out
     open_s: float = 0.0
 
     def kinds(self) -> list[str]:
@@ -42,12 +44,15 @@ def play(
     works_at=1.0,
     fails_until=0.0,
     no_zoom=False,
+    settled_again_at=math.inf,
 ):
     """Run the policy against a recorder that obeys at once, in ticks of 0.2 s."""
     policy, played, step = Policy(settings), Played(), 0.2
-    session, ends_at = "none", -1.0
+    session, ends_at, lean = "none", -1.0, False
     for tick in range(round(seconds / step)):
         now = tick * step
+        if now - step < settled_again_at <= now:
+            policy.settled_again(now)
         sampling = now < ends_at
         action = policy.decide(Situation(now, now >= works_at, now >= settled_at, capped, session, sampling))
         if action.verb == "open":
@@ -56,14 +61,21 @@ def play(
                 continue
             session = "zoom" if action.zoom else "window"
             played.opened.append((now, action.zoom))
+            lean = action.lean if not action.zoom else lean
         elif action.verb == "close":
             session = "none"
         elif action.verb == "start":
             length = seconds - now if action.duration_s is None else action.duration_s
             ends_at = now + length
             played.windows.append((now, action.kind, length))
+            played.lean += [lean] if action.kind != "zoom" else []
         played.open_s += step if session != "none" else 0.0
     return played
+
+
+def zip_windows(played):
+    """Windows that are no bursts, each with whether it did without some counters."""
+    return list(zip([w for w in played.windows if w[1] != "zoom"], played.lean, strict=True))
 
 
 def test_a_default_run_looks_closely_after_warm_up_and_rarely_later():
@@ -122,6 +134,65 @@ def test_what_was_asked_for_and_what_ran_before_us_begins_at_once():
 def test_away_from_the_power_cap_the_session_stays_open():
     played = play()
     assert len(played.opened) <= 3  # for windows, for the zoom, for windows again
+
+
+def test_all_counters_see_the_steady_state_and_then_the_cheaper_ones_do():
+    played = play()
+    windows = [w for w in played.windows if w[1] != "zoom"]
+    complete = sum(length for (at, _, length), lean in zip(windows, played.lean, strict=True) if not lean)
+    first_lean = played.lean.index(True)
+
+    assert sum(w[2] for w in windows[:first_lean] if w[1] == "dense") == DEFAULTS.zoom_after_s
+    assert complete < 6.0
+    assert all(played.lean[first_lean:])
+    assert [zoom for _, zoom in played.opened] == [False, True, False]  # no session for their sake
+
+
+def test_near_the_cap_where_each_window_has_its_session_the_counters_take_turns():
+    assert play(capped=True, seconds=900.0).lean[1:6] == [False, True, False, True, False]
+
+
+def test_no_steady_state_no_cheaper_counters():
+    assert not any(play(settled_at=1e9, seconds=30.0).lean)
+
+
+def test_a_pattern_that_was_asked_for_keeps_its_counters():
+    assert set(play(Settings(window_s=1.0, every_s=5.0)).lean) == {False}
+    assert set(play(Settings(every_s=5.0), capped=True).lean) == {False}
+    assert set(play(Settings(continuous=True)).lean) == {True}
+
+
+def test_without_a_burst_there_is_no_session_in_which_the_counters_could_change():
+    played = play(Settings(zoom_period_ns=None))
+    assert len(played.opened) == 1
+    assert not any(played.lean)
+
+
+def test_a_second_level_gets_a_close_look_of_its_own_by_all_counters_once():
+    played = play(settled_again_at=25.0)
+    again = [(w, lean) for w, lean in zip_windows(played) if w[0] >= 25.0 and w[1] == "dense"]
+    first = [w for w, _ in zip_windows(played) if w[0] < 25.0 and w[1] == "dense"]
+
+    assert sum(w[2] for w in first) == pytest.approx(DEFAULTS.dense_s)
+    assert sum(w[2] for w, _ in again) == pytest.approx(DEFAULTS.again_s)
+    assert [lean for _, lean in again] == [False, True]
+    assert [zoom for at, zoom in played.opened if at >= 25.0] == [False, True, False]
+    assert again[0][0][0] < 26.0
+
+
+def test_near_the_cap_a_second_level_gets_its_long_window_and_its_burst():
+    played = play(settled_again_at=25.0, capped=True)
+    later = [(kind, length) for at, kind, length in played.windows if at >= 25.0]
+    assert later[:2] == [("regular", DEFAULTS.capped_first_s), ("zoom", Settings().zoom_s)]
+
+
+@pytest.mark.parametrize("settings", [Settings(continuous=True), Settings(window_s=1.0, every_s=5.0)])
+def test_a_second_level_changes_nothing_in_what_was_asked_for(settings):
+    assert play(settings, settled_again_at=25.0).windows == play(settings).windows
+
+
+def test_a_level_that_changes_during_the_warm_up_is_no_second_one():
+    assert play(settled_at=20.0, settled_again_at=19.0).windows == play(settled_at=20.0).windows
 
 
 def test_an_explicit_pattern_is_kept_to_the_letter():

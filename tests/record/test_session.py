@@ -368,7 +368,7 @@ def soon(monkeypatch):
     for name in ("SURE_AFTER_S", "LEAST_PAUSE_S", "PAUSE_SHARE"):
         monkeypatch.setattr(session_module, name, 0.0)
     monkeypatch.setattr(certainty_module, "SPAN_S", 0.1)
-    monkeypatch.setattr(watch_module, "GPM_EVERY_S", 0.2)
+    monkeypatch.setattr(watch_module, "GPM_EVERY_S", (0.2, 0.2, 0.2))
     monkeypatch.setattr(watch_module, "GPM_EARLY_EVERY_S", 0.2)
     monkeypatch.setattr(
         Settling, "settled_at", property(lambda self: 0.0, lambda self, at: None), raising=False
@@ -419,7 +419,7 @@ def test_a_verdict_that_never_becomes_sure_leaves_its_doubt(judgement, doubt, mo
 
 def test_the_judge_is_asked_only_when_something_new_was_seen(library, tmp_path, soon, monkeypatch):
     library.gpm_values = {1: 97.0, 2: 80.0, 5: 40.0, 10: 30.0}
-    monkeypatch.setattr(watch_module, "GPM_EVERY_S", 0.8)
+    monkeypatch.setattr(watch_module, "GPM_EVERY_S", (0.8, 0.8, 0.8))
     monkeypatch.setattr(watch_module, "GPM_EARLY_EVERY_S", 0.8)
     judge = Decided(Judgement("memory_bound", 0.5))
     _, _, recording = until_sure(judge, tmp_path / "r", seconds=2.0)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfzero.record.settle import SPAN_S, TURNS_S, Settling
+from perfzero.record.settle import AGAIN_S, SPAN_S, TURNS_S, Settling
 from perfzero.series.steady import find_steady
 from perfzero.store.reader import open_recording
 from series.simulated_runs import SCENARIOS, START_NS, program, readings, simulate
@@ -140,6 +140,54 @@ def test_turns_that_grow_are_no_steady_state_and_neither_are_rests():
     resting = feed(lambda t: 0.9 if t % 3.0 < 1.0 else 0.0, seconds=20)
     assert grown.settled_at is None
     assert resting.settled_at is None
+
+
+# --- a second level ---
+
+
+def eager_then_graph(t):
+    return 0.3 if t < 9 else 0.9
+
+
+def test_a_level_that_follows_soon_after_the_first_was_the_end_of_the_warm_up():
+    settling = feed(eager_then_graph, seconds=30, jitter=0.05)
+    assert settling.settled_at < 6.0
+    assert 9.0 + SPAN_S - 0.5 <= settling.settled_again_at <= 9.0 + SPAN_S + 1.5
+
+
+@pytest.mark.parametrize(
+    "level",
+    [
+        lambda t: 0.9,
+        lambda t: 0.9 if not 9 < t < 12 else 0.0,  # a checkpoint is written
+        lambda t: 0.9 if t < 9 else 0.82,
+        lambda t: 0.3 if t < 9 + AGAIN_S else 0.9,  # later, it is what the program does
+        lambda t: 0.9 if t < 9 else 0.0,  # the program ends
+        lambda t: 0.9 if t < 9 else 0.55 + 0.7 * (round(2 * t) % 2),  # wild, and the same on average
+    ],
+)
+def test_pauses_noise_and_late_changes_are_no_second_level(level):
+    settling = feed(level, seconds=60, jitter=0.05)
+    assert settling.settled_at < 6.0
+    assert settling.settled_again_at is None
+    assert not settling.doubted  # and looking often has an end
+
+
+def test_what_takes_turns_has_no_level_to_leave():
+    settling = feed(lambda t: turns(t) if t < 20 else 0.9, seconds=40)
+    assert settling.settled_at < 20
+    assert settling.settled_again_at is None
+
+
+def test_what_leaves_its_level_is_doubted_until_it_is_back():
+    settling = feed(lambda t: 0.9 if t < 9 else 0.3, seconds=10.5)
+    assert settling.doubted
+    assert not feed(lambda t: 0.9, seconds=1.0, start=10.5, settling=settling).doubted
+
+
+def test_a_second_level_is_taken_once():
+    settling = feed(lambda t: (0.3, 0.6, 0.9)[min(2, int(t // 9))], seconds=40)
+    assert settling.settled_again_at < 9.0 + SPAN_S + 1.5
 
 
 def settled_of(name, seed):

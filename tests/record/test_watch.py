@@ -9,6 +9,7 @@ import pytest
 from perfzero.record import watch as watch_module
 from perfzero.record.policy import Settings
 from perfzero.record.sampling import KEPT_ROWS
+from perfzero.record.selection import PM_CONTINUOUS, PM_DEFAULT
 from perfzero.series.steps import NoSteps, Steps
 from puppet_sampler import MS, sampling
 from simulated import START
@@ -186,6 +187,123 @@ def test_errors_without_end_do_not_hold_up_a_reading(stage):
     stage.go_on(1.0)
     assert len(stage.library.boards[0].xids) > 9000
     stage.end()
+
+
+# --- how often averages are read, and what they show ---
+
+
+def readings_in(stage, seconds):
+    """GPM readings in the next *seconds*; each takes two samples, the last one's again."""
+    before = stage.library.calls["nvmlGpmSampleGet"]
+    stage.go_on(seconds)
+    return stage.library.calls["nvmlGpmSampleGet"] - before
+
+
+def test_averages_are_of_a_second_in_the_first_half_minute_and_of_four_later(stage):
+    settled_sampling(stage)  # after 22 s
+    assert 4 <= readings_in(stage, 5.0) <= 6
+    stage.go_on(5.0)
+    assert 4 <= readings_in(stage, 20.0) <= 6
+    stage.end()
+
+
+def test_a_program_that_settles_late_is_read_every_second_for_a_while_too(stage):
+    stage.library.gpm_values = {}
+    sampling_later = stage.watch()
+    sampling_later.take()
+    stage.go_on(40.0)
+    stage.library.gpm_values = {1: 97.0, 2: 80.0, 5: 40.0, 10: 30.0}
+    stage.go_on(10.0)
+    assert 8 <= readings_in(stage, 9.0) <= 11
+    stage.go_on(20.0)
+    assert readings_in(stage, 20.0) <= 6
+    stage.end()
+
+
+def test_a_second_level_is_noted_and_looked_at_closely(stage, steps_found):
+    looked = steps_found(None, None, 0.3)
+    watch = settled_sampling(stage)
+    window_of(stage, "dense")
+    stage.go_on(0.4)
+    window_of(stage, "dense")
+    stage.go_on(0.4)
+    stage.library.gpm_values = {1: 50.0, 2: 40.0, 5: 20.0, 10: 15.0}
+    stage.go_on(3.0)
+    assert watch.state == "warm-up"
+    stage.go_on(3.0)
+    assert watch.state == "looking closely"
+    window_of(stage, "dense", samples=100)
+    stage.go_on(0.4)
+    recording = stage.end()
+
+    assert [n.kind for n in recording.notes() if n.kind == "settled"] == ["settled"]
+    assert len([t for t in stage.said if "looking closely again" in t]) == 1
+    assert (looked[-1], watch.step_s) == (100, 0.3)  # what came before the change tells nothing
+
+
+def test_a_level_that_holds_is_settled_once(stage):
+    settled_sampling(stage)
+    stage.go_on(30.0)
+    assert not [n for n in stage.end().notes() if n.kind == "settled"]
+
+
+# --- the counters of a window ---
+
+
+def played_by_puppet(stage, seconds):
+    """The puppet does what it is told at once; returns the counters of each session for windows."""
+    puppet, done, kind, asked = stage.puppet, len(stage.puppet.did), "", []
+    for _ in range(round(seconds / 0.2)):
+        for verb, options in puppet.did[done:]:
+            if verb == "open":
+                zoom = options["period_ns"] < 1_000_000
+                asked += [] if zoom else [options["counters"]]
+                puppet.say("opened", metrics={}, left_out={})
+            elif verb == "close":
+                puppet.say("closed")
+            elif verb == "start":
+                kind = options["kind"]
+                fields = {"kind": kind, "start_ns": START, "end_ns": START + MS, "period_ns": 2 * MS}
+                puppet.say("window", gpu=0, samples=1, lost=0, more=False, **fields)
+        done = len(puppet.did)
+        stage.go_on()
+    return asked
+
+
+def test_once_all_counters_have_seen_the_steady_state_the_cheaper_ones_go_on(stage):
+    stage.library.boards[0].power_mw = 300_000
+    watch = stage.watch()
+    watch.take()
+    stage.puppet.be_ready()
+    asked = played_by_puppet(stage, 40.0)
+    stage.end()
+    assert asked == [PM_DEFAULT, PM_CONTINUOUS]
+    assert [(c["what"], c["value"]) for c in watch.chosen()] == [("counters", len(PM_CONTINUOUS))]
+    assert "half the CPU" in watch.chosen()[0]["why"]
+    assert not [text for text in stage.said if "counters" in text and "half" in text]
+
+
+def test_near_the_power_cap_the_next_windows_complete_the_picture(stage):
+    watch = stage.watch()
+    watch.take()
+    stage.puppet.be_ready()
+    asked = played_by_puppet(stage, 400.0)
+    stage.end()
+    assert asked[-3:] == [PM_CONTINUOUS, PM_DEFAULT, PM_CONTINUOUS]
+    assert [c["value"] for c in watch.chosen()][:2] == [len(PM_CONTINUOUS), len(PM_DEFAULT)]
+
+
+def test_without_gpm_no_window_does_without_the_fp32_pipe(stage):
+    stage.library.boards[0].power_mw = 300_000
+    stage.library.fail = {"nvmlGpmQueryDeviceSupport": pynvml.NVML_ERROR_NOT_SUPPORTED}
+    watch = stage.watch()
+    watch.take()
+    stage.puppet.be_ready()
+    asked = played_by_puppet(stage, 60.0)
+    stage.end()
+    assert len(asked) == 2
+    assert all("fma_active" in names for names in asked)
+    assert [c["value"] for c in watch.chosen()] == [len(PM_CONTINUOUS) + 1]
 
 
 # --- the step, and what hangs on it ---

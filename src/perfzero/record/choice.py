@@ -59,9 +59,13 @@ LONGEST_BURST_PERIOD_NS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One figure that was chosen: `what` as `Settings` names it, in its unit, with the reason in a clause."""
+    """
+    One figure that was chosen: `what` as `Settings` names it, in its unit, with the reason in a clause.
 
-    what: Literal["window_s", "period_ns", "zoom_s", "zoom_period_ns"]
+    "counters" is how many counters the windows of a session ask for.
+    """
+
+    what: Literal["window_s", "period_ns", "zoom_s", "zoom_period_ns", "counters"]
     value: float
     why: str
 

@@ -10,10 +10,17 @@ windows become rarer as a run goes on and repeats itself.
 
     waiting ──GPU works──► warming ──settled──► dense, zoom, dense ──► steady
               windows:      0.5 s / 4 s         10 s without a gap      0.5 s after 40, 80, 160, 180 ... s
-    near the cap:           1 s / 15 s          one, 2 s, and a zoom    1 s after 60, 120, 180 ... s,
+    near the cap:           1 s / 15 s          one, 4 s, and a zoom    1 s after 60, 120, 180 ... s,
                                                                         session closed between
 
 With --until-sure they come 5, 10, 20, 40 ... s after the close look, near the cap 10, 20, 40 ... s.
+
+Which counters: all, until they have seen the steady state, for 3 s or near the cap 4 s. After the burst
+the session is opened anew anyway, from then on without those that cost half the CPU (`Action.lean`).
+Near the cap, where each window has its session, every second one samples all again.
+
+A program that comes to another level soon after it had settled (`settled_again`) was still warming up:
+the close look is made once more, in half the time.
 
 In a program that has just been launched nothing is opened in the first two seconds of work: whether the
 board is at its cap shows only then, and a session that is opened and closed again for one early
@@ -76,7 +83,8 @@ class Defaults:
     dense_s: float = 10.0  # so that a verdict comes soon after warm-up
     zoom_after_s: float = 3.0  # of dense sampling, so that short runs have their zoom too
     warmup_max_s: float = 30.0  # the fallback of spec S10
-    capped_first_s: float = 2.0  # the first steady window at the cap has to carry a verdict
+    again_s: float = 5.0  # a close look at a second level; the first has cost what it cost
+    capped_first_s: float = 4.0  # it has to carry a verdict, and see once what happens every 2 to 3 s
     capped_window_s: float = 1.0
     capped_warming_after_s: float = 6.0  # most programs have settled by then, and this one is saved
     capped_warming_every_s: float = 15.0
@@ -114,7 +122,7 @@ class Situation:
 @dataclass(frozen=True, slots=True)
 class Action:
     """
-    What to do now. `kind` belongs to "start"; `zoom` and `period_ns` to "open".
+    What to do now. `kind` belongs to "start"; `zoom`, `lean` and `period_ns` to "open".
 
     `duration_s` says how long a window is to be, and for a session for a burst, how long that will be.
     """
@@ -123,6 +131,7 @@ class Action:
     kind: WindowKind = "regular"
     duration_s: float | None = None
     zoom: bool = False
+    lean: bool = False  # the counters that cost half the CPU
     period_ns: int = 0
 
 
@@ -142,7 +151,11 @@ class Policy:
         self._blocked_until = 0.0
         self._steady_sampled_s = 0.0  # how much of the steady state has been sampled
         self._regular = 0  # windows since the dense stretch
-        self._zoomed = settings.zoom_period_ns is None or settings.continuous
+        self._zoomed = not self._zooms
+        self._dense_s = defaults.dense_s
+        self._lean = settings.continuous  # the last session for windows
+        self._all_seen = False  # the steady state, by all counters
+        self._looked_again = False
         self._steady_at: float | None = None
         self._close_until = 0.0  # when the close look is over
         self._period_ns = settings.period_ns
@@ -163,6 +176,20 @@ class Policy:
         if not self._steady or self._settings.continuous or self._explicit:
             return False
         return not self._steady_sampled_s or not self._zoomed or now_s < self._close_until
+
+    def settled_again(self, now_s: float) -> None:
+        """The program has settled at another level than that which was looked at closely."""
+        if not self._steady or self._looked_again:
+            return
+        self._looked_again = True
+        self._steady_at = now_s
+        if self._explicit or self._settings.continuous:
+            return
+        self._next_at = now_s
+        self._dense_s = self._d.again_s
+        self._steady_sampled_s, self._all_seen = 0.0, False
+        self._zoomed = not self._zooms
+        self._reopen = self._lean
 
     def failed(self, now_s: float, *, zoom: bool = False) -> None:
         """The counters could not be had, or were lost: try again later, but a *zoom* only once."""
@@ -257,7 +284,8 @@ class Policy:
             return Action("close") if costly else NOTHING
         if s.session == "none":
             self._opened_ns, self._reopen = self._period_ns, False
-            return Action("open", period_ns=self._period_ns)
+            self._lean = self._may_be_lean(s)
+            return Action("open", lean=self._lean, period_ns=self._period_ns)
         if self._reopen:
             return Action("close")
         return self._begin(s)
@@ -267,12 +295,22 @@ class Policy:
         enough = 0.0 if s.capped or self._explicit else self._d.zoom_after_s
         return not self._zoomed and self._steady and seen > 0 and seen >= enough
 
+    def _may_be_lean(self, s: Situation) -> bool:
+        """Whether the session that is opened now can do without the counters that cost most."""
+        if self._settings.continuous or self._explicit:
+            return self._settings.continuous
+        return self._all_seen and not (s.capped and self._lean)
+
     def _due_at(self, s: Situation) -> float:
         """When the next window is to begin."""
         if self._begun or self._steady or self._explicit or self._settings.continuous:
             return self._next_at
         first = self._settings.first_after_s
         return self._next_at + (self._d.capped_warming_after_s if s.capped and first else first)
+
+    @property
+    def _zooms(self) -> bool:
+        return self._settings.zoom_period_ns is not None and not self._settings.continuous
 
     @property
     def _explicit(self) -> bool:
@@ -283,7 +321,7 @@ class Policy:
         settings, d = self._settings, self._d
         # The close look costs a number of samples: where they are shorter, so is what is left of it.
         weight = max(1.0, settings.period_ns / self._opened_ns)
-        dense_left = (d.dense_s - self._steady_sampled_s) / weight
+        dense_left = (self._dense_s - self._steady_sampled_s) / weight
         self._begun = True
         kind: WindowKind = "regular"
         length: float | None = self._window_s
@@ -303,7 +341,7 @@ class Policy:
         elif dense_left > 0:
             kind = "dense"
             length = dense_left if self._zoomed else min(dense_left, d.zoom_after_s)
-            self._close_until = s.now_s + length if self._zoomed else s.now_s + d.dense_s
+            self._close_until = s.now_s + length if self._zoomed else s.now_s + self._dense_s
             after = length + d.sure_every_s if settings.until_sure else d.every_s
             pause = length if dense_left > length else after
         else:
@@ -311,6 +349,7 @@ class Policy:
             pause = self._rarer(capped=False)
         if self._steady:
             self._steady_sampled_s += (length or 0.0) * weight
+            self._all_seen = self._all_seen or not self._lean
         self._next_at = max(s.now_s, self._next_at) + pause if self._explicit else s.now_s + pause
         return Action("start", kind, length)
 

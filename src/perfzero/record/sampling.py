@@ -25,7 +25,7 @@ from typing import Any, Literal
 from perfzero.errors import DeviceBusy, NoGpu, NoLibrary, NotPermitted, SourceError
 from perfzero.record.policy import DEFAULTS, Action, Settings
 from perfzero.record.sampler_client import SamplerClient
-from perfzero.record.selection import PM_CONTINUOUS, PM_DEFAULT, ZOOM, without_gpm
+from perfzero.record.selection import ZOOM, windows_counters
 from perfzero.store.writer import RecordingWriter
 from perfzero.values import Gap, Gpu, Samples, Window, WindowKind
 
@@ -191,7 +191,7 @@ class Sampling:
 
     def act(self, action: Action) -> None:
         """Pass *action* on to the sampler, which must be `alive`."""
-        client, settings = self._client, self._settings
+        client = self._client
         assert client is not None
         if action.verb != "nothing":
             self._heard_s = time.monotonic()
@@ -202,11 +202,10 @@ class Sampling:
                 assert action.duration_s is not None
                 client.open(period_ns=action.period_ns, drain_s=action.duration_s, counters=ZOOM)
             else:
-                counters = PM_CONTINUOUS if settings.continuous else PM_DEFAULT
                 client.open(
                     period_ns=action.period_ns,
                     drain_s=DEFAULTS.drain_s,
-                    counters=counters if self._gpm else without_gpm(counters),
+                    counters=windows_counters(lean=action.lean, gpm=self._gpm),
                 )
         elif action.verb == "start":
             self.in_window = True
@@ -246,6 +245,11 @@ class Sampling:
         """The last samples of windows, bursts left out: `KEPT_ROWS` or a little more."""
         with self._lock:
             return Samples.concat(self._recent)
+
+    def forget(self) -> None:
+        """Keep none of the `recent` samples: the program does something else now."""
+        with self._lock:
+            self._recent.clear()
 
     def leave(self) -> None:
         """Tell the sampler to end, without waiting: so several GPUs are closed at once."""

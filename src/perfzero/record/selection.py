@@ -19,7 +19,7 @@ PM_DEFAULT = (
     "l2_sectors", "l2_hit_sectors", "l2_hit", "ce_active", "queue_empty",
     "queue_semaphore", "ctxsw", "nvlink_rx_bytes", "nvlink_tx_bytes", "sys_clock", "dram_active",
 )  # fmt: skip
-"""What windows sample: 18 counters on a single H200, 0.14 ms of CPU per sample."""
+"""What the first look samples: 18 counters on a single H200, 0.14 ms of CPU per sample."""
 
 PM_CONTINUOUS = (
     "gr_active", "sm_active", "tensor_active", "dram_read_bytes", "dram_write_bytes", "gpc_clock",
@@ -27,9 +27,10 @@ PM_CONTINUOUS = (
     "queue_semaphore", "queue_wfi", "ctxsw", "nvlink_rx_bytes", "nvlink_tx_bytes", "sys_clock", "dram_active",
 )  # fmt: skip
 """
-What `--continuous` samples: 16 again, but those of the L2's slices and of NVIDIA's set names left
-out, which take half the CPU (0.07 instead of 0.13 ms per sample). The FP32 pipe then comes from GPM; where
-there is none it is sampled after all (`without_gpm`).
+What `--continuous` samples, and windows once all of `PM_DEFAULT` have seen the steady state: 16 on a
+single H200, without those of the L2's slices and of NVIDIA's set names, which take half the CPU (0.07
+instead of 0.13 ms per sample). The FP32 pipe then comes from GPM; where there is none it is sampled after
+all (`without_gpm`).
 """
 
 ZOOM = (
@@ -37,6 +38,12 @@ ZOOM = (
     "ce_active", "queue_empty", "queue_semaphore", "dram_active",
 )  # fmt: skip
 """What tells kernels apart and says why none runs, and no more: a burst must fit into memory."""
+
+
+def windows_counters(*, lean: bool, gpm: bool) -> tuple[str, ...]:
+    """What windows sample, *lean* at half the CPU; *gpm* says whether GPM runs beside them."""
+    names = PM_CONTINUOUS if lean else PM_DEFAULT
+    return names if gpm else without_gpm(names)
 
 
 def without_gpm(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -11,6 +11,10 @@ the host keeps it busy 1 to 3 % of the time for many seconds, which is no steady
 Or it takes turns, faster than `SPAN_S`, and keeps doing it: the two halves of the last `TURNS_S`
 seconds, each put in order, show the same levels, and in none of these seconds the GPU rests.
 
+What has settled is watched on for `AGAIN_S`: a change of level that begins in this time, by more than is
+called calm, and holds for `SPAN_S` says that the warm-up had not been over (`settled_again_at`). This
+happens once, and not to what takes turns: that has no level.
+
 It errs on the late side; `Policy` falls back on 30 s. What it cannot know is what comes later: it
 takes the first level that holds, be it the eager steps before a graph is captured. The judgement of
 the finished recording (`perfzero.series.steady`) is made anew from all data; this one only decides
@@ -32,6 +36,15 @@ SPAN_S = 4.0
 
 TURNS_S = 12.0
 """Room for two turns of what is too fast to be level for `SPAN_S`, and for a pause among trial kernels."""
+
+AGAIN_S = 20.0
+"""
+Eager steps before a graph is captured, or a first epoch that fills a cache, last some seconds to tens of
+them; a level that changes later is taken for what the program does.
+"""
+
+DOUBTED_AFTER_S = 1.0
+"""Off its level for so long, the program may have left it."""
 
 TOLERANCE = 0.15
 """Relative; a data-loader's natural jitter moves one-second means of a healthy run by about 5 %."""
@@ -66,6 +79,9 @@ class Settling:
         self._last_s: float | None = None
         self._rising_s = 0.0  # for how long it was calm but for a rise
         self.settled_at: float | None = None
+        self.settled_again_at: float | None = None
+        self._level: FloatArray | None = None  # at which it settled, while that is watched
+        self._off_s = 0.0  # for how long it has been off its level
 
     def add(self, now_s: float, channels: Sequence[float]) -> None:
         """One reading at *now_s*, for the time since the last; the first channel says if the GPU works."""
@@ -76,6 +92,18 @@ class Settling:
             self._readings.popleft()
         if self.settled_at is None and self.working and self._settled(now_s):
             self.settled_at = now_s
+            self._level = self._level_now(now_s)
+        elif self._level is not None:
+            self._watch(now_s, since_s, np.array(channels))
+
+    def may_change(self, now_s: float) -> bool:
+        """Whether a change of level would still be taken for the warm-up's."""
+        return self.settled_at is None or (self._level is not None and now_s <= self.settled_at + AGAIN_S)
+
+    @property
+    def doubted(self) -> bool:
+        """Whether the program seems to leave the level at which it settled."""
+        return self._level is not None and self._off_s >= DOUBTED_AFTER_S
 
     @property
     def working(self) -> bool:
@@ -90,12 +118,34 @@ class Settling:
                 return True
         return False
 
+    def _level_now(self, now_s: float) -> FloatArray | None:
+        """The mean of each channel over the last span; None of what takes turns."""
+        ends, lasted, values = self._arrays(now_s)
+        if not self._calm(ends, lasted, values, SPAN_S):
+            return None
+        recent = ends < SPAN_S
+        return np.asarray(np.average(values[recent], axis=0, weights=lasted[recent]), np.float64)
+
+    def _watch(self, now_s: float, since_s: float, channels: FloatArray) -> None:
+        assert self._level is not None
+        assert self.settled_at is not None
+        self._off_s = self._off_s + since_s if _apart(channels, self._level) else 0.0
+        if now_s - self._off_s > self.settled_at + AGAIN_S or now_s > self.settled_at + 2 * AGAIN_S:
+            self._level = None
+        elif self._off_s >= SPAN_S and self.working and self._settled(now_s):
+            new = self._level_now(now_s)  # single readings may all be off, to both sides
+            if new is not None and _apart(new, self._level):
+                self.settled_again_at, self._level = now_s, None
+
+    def _arrays(self, now_s: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Of the readings, (n,) and (n, channels): seconds since they ended, their lengths, their values."""
+        ends = now_s - np.array([t for t, _, _ in self._readings])
+        return ends, np.array([d for _, d, _ in self._readings]), np.array([c for _, _, c in self._readings])
+
     def _settled(self, now_s: float) -> bool:
         if now_s - self._readings[0][0] < SPAN_S:
             return False
-        ends = now_s - np.array([t for t, _, _ in self._readings])  # seconds ago
-        lasted = np.array([d for _, d, _ in self._readings])
-        values = np.array([c for _, _, c in self._readings])
+        ends, lasted, values = self._arrays(now_s)
         if self._calm(ends, lasted, values, SPAN_S):
             # A slow rise hides in one span; two tell, if the program was as calm for so long.
             twice = self._calm(ends, lasted, values, 2 * SPAN_S)
@@ -141,6 +191,12 @@ def _means(ends: FloatArray, lasted: FloatArray, values: FloatArray, seconds: in
     total = weights.sum(axis=1, keepdims=True)
     total[total < COVERED] = np.nan
     return np.asarray(weights @ values / total, np.float64)
+
+
+def _apart(channels: FloatArray, level: FloatArray) -> bool:
+    """Whether some channel is off *level* by more than is called calm; one that is NaN is not."""
+    floor = min(FLOOR, FLOOR_SHARE * float(level[0]))
+    return bool((np.abs(channels - level) > np.maximum(TOLERANCE * level, floor)).any())
 
 
 def _rises(times: FloatArray, lasted: FloatArray, values: FloatArray, *, span_s: float) -> bool:

@@ -22,7 +22,7 @@ from perfzero.record.cost import Averages
 from perfzero.record.policy import Policy, Settings, Situation
 from perfzero.record.progress import State
 from perfzero.record.sampling import Sampling
-from perfzero.record.selection import GPM_DEFAULT
+from perfzero.record.selection import GPM_DEFAULT, windows_counters
 from perfzero.record.settle import Settling
 from perfzero.series.steady import ACTIVE
 from perfzero.sources.gpm import Gpm
@@ -34,8 +34,11 @@ from perfzero.values import Gpu, Note, Samples, Tier, Window
 CALM_AFTER_S = (30.0, 90.0)
 """After these moments of a run it is looked at less often: looking costs CPU, and shows less and less."""
 
-GPM_EVERY_S = 4.0
-"""A GPM reading costs 3 ms of CPU (H200, 11 metrics). Windows have readings of their own, see `_poll`."""
+GPM_EVERY_S = (0.9, 4.0, 4.0)
+"""
+By how calm the run is: a reading costs 3 ms of CPU (H200, 11 metrics). With ticks of 0.2 s the first is one
+every second, so that a stall of a second shows in it. Windows have readings of their own, see `_poll`.
+"""
 
 GPM_EARLY_EVERY_S = 0.5
 """Until the program has settled, and where GPM is all there is: 0.6 % of a core."""
@@ -77,6 +80,10 @@ LOOKS = 2
 
 LOOK_AGAIN = 1.3
 """Where windows are spaced by steps, the next look comes when the run is so many times as old."""
+
+LEAN = "all have seen the steady state: those of the L2 and the FP32 pipe, half the CPU, are left out"
+COMPLETE = "those that were left out are looked at again"
+"""Why the windows of a session have the counters that they have."""
 
 SourceChoice = Literal["auto", "pm", "gpm", "nvml"]
 
@@ -147,7 +154,8 @@ class GpuWatch:
         self._gpm_seen_s = 0.0
         self._window_ends_s = math.inf
         self._pending: dict[str, list[Samples]] = {}
-        self._told_settled = False
+        self._told_settled = self._told_again = False
+        self._lean = settings.continuous
 
     def open(self) -> None:
         """Take the board and GPM. Raises `SourceError` only when the GPU itself cannot be read."""
@@ -238,7 +246,7 @@ class GpuWatch:
         """What is happening, in a word or two."""
         if not self._working:
             return "waiting for work"
-        if self._steady_at_s is None:
+        if self._steady_at_s is None or self._settling.doubted:
             return "warm-up"
         return "looking closely" if self._policy.looks_closely(self._now_s) else "watching"
 
@@ -258,7 +266,9 @@ class GpuWatch:
     def _steady_at_s(self) -> float | None:
         """The policy's word, or where there is no sampling that of the averages alone."""
         at_s = self._policy.steady_at_s
-        return self._settling.settled_at if at_s is None and not self._sampling.wanted else at_s
+        if at_s is None and not self._sampling.wanted:
+            return self._settling.settled_again_at or self._settling.settled_at
+        return at_s
 
     @property
     def due_s(self) -> float:
@@ -294,6 +304,8 @@ class GpuWatch:
         )
         if action.verb == "open":
             self.sessions += 1
+            if not action.zoom:
+                self._counters_chosen(lean=action.lean)
         elif action.verb == "start":
             self._poll(now_s, at_window=True)
             self._window_ends_s = math.inf if action.duration_s is None else now_s + action.duration_s
@@ -356,8 +368,14 @@ class GpuWatch:
     def _gpm_every_s(self, now_s: float) -> float:
         if self._waiting(now_s):
             return WAITING_EVERY_S
-        early = self._settling.settled_at is None or not self._sampling.wanted
-        return GPM_EARLY_EVERY_S if early else GPM_EVERY_S
+        if self._warming or not self._sampling.wanted:
+            return GPM_EARLY_EVERY_S
+        return GPM_EVERY_S[0 if self._settling.may_change(now_s) else calm(now_s)]
+
+    @property
+    def _warming(self) -> bool:
+        """Whether the program has not settled, or seems to leave the level at which it had."""
+        return self._settling.settled_at is None or self._settling.doubted
 
     def _board_every_s(self, now_s: float) -> float:
         if self._resting:
@@ -418,6 +436,20 @@ class GpuWatch:
         if self._kept and self._settling.settled_at is not None and not self._told_settled:
             self._told_settled = True
             self._say(f"GPU {self.gpu.index}: warm-up is over after {now_s:.0f} s, looking closely")
+        if self._kept and self._settling.settled_again_at is not None and not self._told_again:
+            self._told_again = True
+            self._look_again(now_s)
+
+    def _look_again(self, now_s: float) -> None:
+        """What was looked at closely was still the warm-up."""
+        self._policy.settled_again(now_s)
+        self._sampling.forget()
+        self._looks, self.step_s = 0, None
+        text = (
+            f"The program changed its level soon after it had settled, and settled again after {now_s:.0f} s."
+        )
+        self._note("settled", text)
+        self._say(f"GPU {self.gpu.index}: warm-up was over only after {now_s:.0f} s, looking closely again")
 
     def _is_capped(self, now_s: float) -> bool:
         return any(capped for t, capped in self._capped if t > now_s - CAPPED_OVER_S)
@@ -457,6 +489,15 @@ class GpuWatch:
         self._choices += [(self._now_s, choice) for choice in choices]
         if choices:
             self._say(f"GPU {self.gpu.index}: {', '.join(map(_told, choices))}")
+
+    def _counters_chosen(self, *, lean: bool) -> None:
+        """Remember that windows have other counters from now on; nobody has to be told."""
+        if lean == self._lean:
+            return
+        self._lean = lean
+        names = windows_counters(lean=lean, gpm=self._gpm is not None)
+        why = LEAN if lean else COMPLETE
+        self._choices.append((self._now_s, Choice("counters", len(names), why)))
 
     def _sampling_pressed(self, why: str) -> None:
         choice = self._policy.overflowed(why)
