@@ -4,7 +4,7 @@ What the rules look at: one recording of one GPU, cleaned, cut to its steady str
     confidence = data quality x margin x signal tier x the rule's own certainty
 
 - *quality*: known share of the samples x share not lost x coverage (seconds seen, up to two) x
-  how the steady stretch was found.
+  how the steady stretch was found x how little the load moved within it.
 - *margin*: how often the bootstrap keeps the share above its threshold, and how far above.
 - *tier*: PM sampling 1.0, GPM 0.6, plain NVML 0.3 (science.md §2.2).
 """
@@ -25,6 +25,7 @@ from perfzero.diagnose.split import AT, Rates, Split, split_time
 from perfzero.diagnose.thresholds import (
     DROPPED_SHARE,
     IMPOSSIBLE_SHARE,
+    NOT_STEADY,
     SHORT_LOOK,
     SHORTEST_LOOK,
     SWITCHING,
@@ -193,7 +194,8 @@ class Evidence:
         """How far the data itself can be trusted, in [0, 1]."""
         known = 1.0 if self.split is None else self.split.known
         coverage = min(1.0, self.sampled_s / SHORT_LOOK.value) ** 0.5
-        return float(known * (1.0 - self.lost_share) * coverage * STEADY_QUALITY[self.steady.how])
+        settled = 1.0 - min(1.0, max(0.0, self.steady.changed - NOT_STEADY.value))
+        return float(known * (1.0 - self.lost_share) * coverage * STEADY_QUALITY[self.steady.how] * settled)
 
     def confidence(
         self, share: float, *, over: Threshold, classes: tuple[TimeClass, ...] = (), certainty: float = 1.0

@@ -110,7 +110,7 @@ class Split:
     `replicates` (r, 8): the shares that resampled steps give, or blocks of time where there are none,
     columns as `TIME_CLASSES`.
     `rates`: the samples whose busy part set the mix. `fine_idle`: which part of the idle time lies
-    within milliseconds in which a kernel ran too; NaN if samples are too long to tell.
+    within milliseconds in which a kernel ran too; NaN if samples are too long to tell, and bursts cannot.
     `zoom_refused`: why bursts that exist were not used.
     """
 
@@ -226,9 +226,9 @@ def split_time(
     amounts = weights * rates.seconds[:, None]
     shares, replicates = amounts.sum(axis=0), _resampled(kept, amounts, starts_ns)
     known = float(np.sum(rates.seconds)) / float(np.sum(long.duration_s))
-    fine = _fine_idle(rates, weights)
 
     close = rates_of(zoom, roofs)
+    fine = _fine_idle(rates, weights, zoom=zoom, close=close)
     refused = _zoom_refusal(close, rates)
     if refused is None:
         close_weights = classify(close)
@@ -279,13 +279,28 @@ def _exact(shares: FloatArray) -> dict[TimeClass, float]:
     return dict(zip(TIME_CLASSES, (float(g * GRAIN) for g in grains), strict=True))
 
 
-def _fine_idle(rates: Rates, weights: FloatArray) -> float:
-    """Share of the idle time that lies within samples in which a kernel ran; NaN if they are too long."""
-    if float(np.median(rates.seconds)) > FINE_S:
+def _fine_idle(long: Rates, weights: FloatArray, *, zoom: Samples, close: Rates) -> float:
+    """
+    Share of the idle time that lies within milliseconds in which a kernel ran.
+
+    By the samples, or, if they are too long, by the bursts, if these saw as much idle time; else NaN.
+    """
+    if float(np.median(long.seconds)) <= FINE_S:
+        return _beside_work(weights[:, AT["idle"]] * long.seconds, long.busy_s, long.seconds)
+    seen = float(np.sum(close.seconds))
+    share = float(np.average(weights[:, AT["idle"]], weights=long.seconds))
+    idle = classify(close)[:, AT["idle"]] * close.seconds
+    if not seen > 0 or abs(float(np.sum(idle)) / seen - share) > ZOOM_TYPICAL.value:
         return math.nan
-    idle = weights[:, AT["idle"]] * rates.seconds
+    block = blocks_of(zoom.where(np.isfinite(zoom.column("gr_active"))), length_s=FINE_S)
+    sums = block_sums(np.column_stack([idle, close.busy_s, close.seconds]), block=block)
+    return _beside_work(sums[:, 0], sums[:, 1], sums[:, 2])
+
+
+def _beside_work(idle: FloatArray, busy: FloatArray, seconds: FloatArray) -> float:
+    """Which part of the seconds *idle* (n,) lies in rows in which a kernel ran; NaN if there are none."""
     whole = float(np.sum(idle))
-    return float(np.sum(idle[rates.gr > ANY_WORK.value])) / whole if whole > 0 else math.nan
+    return float(np.sum(idle[busy > ANY_WORK.value * seconds])) / whole if whole > 0 else math.nan
 
 
 def _zoom_refusal(zoom: Rates, long: Rates) -> str | None:
