@@ -19,7 +19,8 @@ def simulated(setup: str = "") -> list[str]:
         class RealClock(simulated.Clock):
             def __call__(self): return time.time_ns()
             now_ns = property(lambda self: time.time_ns(), lambda self, value: None)
-        from perfzero.record.sampler import Sampler, say, serve
+        from perfzero.record.messages import say
+        from perfzero.record.sampler import Sampler, serve
         from perfzero.sources.cupti import PmSampler
         device = simulated.SimulatedDevice(RealClock())
         {setup}

@@ -61,6 +61,20 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
     assert err == ""
 
 
+@pytest.mark.parametrize(
+    ("arguments", "built"),
+    [(["doctor", "--help"], ("doctor",)), (["--help"], program.COMMANDS), (["doctr"], program.COMMANDS)],
+)
+def test_a_command_that_is_named_is_the_only_one_that_is_registered(
+    arguments: list[str], built: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, ...]] = []
+    build = program.build_app
+    monkeypatch.setattr(program, "build_app", lambda names: (asked.append(tuple(names)), build(names))[1])
+    program.main(arguments)
+    assert asked == [built]
+
+
 @pytest.mark.parametrize("command", ["rnu", "--verison", "ru n"])
 def test_an_unknown_command_is_a_usage_error(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert program.main([command]) == 2

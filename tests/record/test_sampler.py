@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import psutil
 import pytest
 
 from perfzero.record import sampler_client
-from perfzero.record.sampler import pack, unpack
+from perfzero.record.messages import pack, unpack
 from perfzero.record.sampler_client import SamplerClient, sampler_command
 from perfzero.values import Gpu, Samples
 from simulated_sampler import simulated
@@ -201,20 +202,21 @@ def test_a_window_without_end_is_written_down_in_parts_that_leave_nothing_out():
 
 def test_where_the_library_lies_survives_sudo(monkeypatch):
     monkeypatch.setenv("PERFZERO_CUPTI", "/opt/cupti/libcupti.so.13")
-    monkeypatch.delenv("CUDA_HOME", raising=False)
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(name, raising=False)
     command = sampler_command(GPU, sudo=True)
 
     assert command[:2] == ["sudo", "-n"]
-    assert "--PERFZERO_CUPTI=/opt/cupti/libcupti.so.13" in command
-    assert not [word for word in command if "CUDA_HOME" in word]
+    assert json.loads(command[-1])["environment"] == {"PERFZERO_CUPTI": "/opt/cupti/libcupti.so.13"}
 
 
 def test_a_sampler_takes_the_librarys_place_from_its_arguments():
     if Path("/proc/driver/nvidia").exists():
         pytest.skip("this machine has a driver")
     code = (
-        "import os; from perfzero.record.sampler import main\n"
-        "main(['--gpu', '0', '--uuid', 'GPU-0', '--CUDA_HOME=/opt/cuda'])\n"
+        "import json, os; from perfzero.record.sampler import main\n"
+        "given = {'gpu': 0, 'uuid': 'GPU-0', 'hints': [], 'environment': {'CUDA_HOME': '/opt/cuda'}}\n"
+        "main([json.dumps(given)])\n"
         "os.write(2, os.environ['CUDA_HOME'].encode())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
@@ -223,7 +225,7 @@ def test_a_sampler_takes_the_librarys_place_from_its_arguments():
 
 def test_a_sampler_never_takes_the_processor_from_a_running_program():
     code = (
-        "import os; from perfzero.record.sampler import stay_behind\n"
+        "import os; from perfzero.record.children import stay_behind\n"
         "stay_behind(); print(os.sched_getscheduler(0))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
@@ -260,6 +262,25 @@ def test_the_sampler_is_out_of_reach_of_the_terminals_ctrl_c():
     assert os.getsid(client.pid) != os.getsid(0)
     assert psutil.Process(client.pid).is_running()
     client.quit()
+
+
+@pytest.mark.parametrize(
+    ("module", "costly"),
+    [
+        (
+            "sampler",
+            ("argparse", "psutil", "pyarrow", "pynvml", "typer", "perfzero.store", "perfzero.series"),
+        ),
+        ("session", ("argparse", "perfzero.sources.cupti", "perfzero.diagnose", "perfzero.report", "scipy")),
+        ("children", ("numpy", "perfzero.sources")),
+    ],
+)
+def test_each_process_imports_only_what_it_needs(module, costly):
+    """Importing is a tenth of the CPU time that watching for five minutes may take."""
+    code = f"import sys, perfzero.record.{module}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, check=True, text=True)
+    assert f"perfzero.record.{module}" in done.stdout.split()
+    assert not set(costly) & set(done.stdout.split())
 
 
 def test_samples_survive_the_pipe():

@@ -18,8 +18,7 @@ from pathlib import Path
 
 import perfzero
 from perfzero.record.certainty import Judgement
-from perfzero.record.sampler import stay_behind
-from perfzero.record.sampler_client import plain_environment
+from perfzero.record.children import plain_environment, stay_behind
 from perfzero.values import jsonable
 
 ANSWER_LIMIT = 1 << 16

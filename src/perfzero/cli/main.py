@@ -9,7 +9,8 @@ The `perfzero` program: gathers the commands, and turns whatever ends them into 
     anything else              our mistake: how to report it, 1; the traceback with PERFZERO_DEBUG=1
 
 Nothing here imports a library that a command needs; each command imports its own when it runs,
-so that `perfzero --help` answers at once.
+so that `perfzero --help` answers at once. And where the command is known, the others are not even
+registered: the recorder's own CPU time counts.
 """
 
 from __future__ import annotations
@@ -78,9 +79,10 @@ def perfzero(
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line *argv* (without the program's name; None: the process's own) to its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    named = tuple(name for name in COMMANDS if arguments[:1] == [name])
     try:
         # Not standalone: exceptions come here instead of to typer's own handlers.
-        result = typer.main.get_command(build_app(COMMANDS))(
+        result = typer.main.get_command(build_app(named or COMMANDS))(
             arguments, prog_name="perfzero", standalone_mode=False
         )
     except PerfzeroError as error:

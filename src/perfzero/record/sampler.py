@@ -1,28 +1,21 @@
 """
 The sampler: a process of its own that holds the hardware counters of one GPU.
 
-It is told what to do by JSON lines on standard input and answers on standard output with JSON
-lines, those of event "samples" followed by one array in NumPy's .npy format (never pickled).
+It is told what to do and answers as `perfzero.record.messages` says.
 It is apart from the recorder because leaving PM sampling finalises CUPTI in its process, because
 decoding costs CPU, because it alone may need privileges, and because a crash in here must reach
 nobody. The end of its input ends it, so it cannot outlive a recorder that was killed, not even
 when it runs as root and the recorder does not.
 
-    {"do": "open", "period_ns": 1000000, "drain_s": 0.5, "counters": ["gr_active", ...] or null}
-    {"do": "start", "kind": "regular", "duration_s": 0.5 or null}
-    {"do": "stop"}   {"do": "close"}
+It starts with one argument, a JSON object:
 
-    {"event": "ready", "chip": ..., "library_version": ..., ...}        once, or "error" and the end
-    {"event": "opened", "metrics": {...}, "left_out": {...}}  {"event": "started", ...}
-    {"event": "samples", "kind": ...} + array    {"event": "gap", ...}   {"event": "window", ...}
-    {"event": "closed"}    {"event": "error", "type": "DeviceBusy", "text": ...}
-    {"event": "bye", "cpu_s": ...}
+    {"gpu": 0, "uuid": "GPU-...", "hints": ["/folder", ...], "environment": {"CUDA_HOME": ...}}
+
+where hints are folders in which a libcupti may lie, and the environment is what sudo takes away.
 """
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import io
 import json
 import os
@@ -37,42 +30,13 @@ import numpy as np
 
 from perfzero.counters import BY_NAME
 from perfzero.errors import PerfzeroError, SourceError
+from perfzero.record.children import stay_behind
+from perfzero.record.messages import MESSAGE_LIMIT, pack, say
 from perfzero.sources.cupti import CuptiDevice, PmSampler
 from perfzero.values import Samples
 
-MESSAGE_LIMIT = 1 << 20
-"""A longer command line than this many bytes is no command."""
-
 CONTINUOUS_WINDOW_S = 60.0
 """A window without end is written down as windows of this length, so that little is lost with us."""
-
-PASSED_ENVIRONMENT = ("PERFZERO_CUPTI", "CUDA_HOME", "CUDA_PATH")
-"""Where a libcupti lies; sudo would take these from us, so they come as arguments."""
-
-
-def pack(samples: Samples) -> np.ndarray[Any, Any]:
-    """*samples* as one structured array: two int64 time stamps, then a float32 per column."""
-    fields = [("start_ns", np.int64), ("end_ns", np.int64), *((n, np.float32) for n in samples.columns)]
-    table = np.empty(len(samples), dtype=fields)
-    table["start_ns"], table["end_ns"] = samples.start_ns, samples.end_ns
-    for name, values in samples.columns.items():
-        table[name] = values
-    return table
-
-
-def unpack(table: np.ndarray[Any, Any]) -> Samples:
-    """The reverse of `pack`; raises ValueError for a table without time stamps."""
-    names = table.dtype.names or ()
-    if names[:2] != ("start_ns", "end_ns"):
-        raise ValueError("a table of samples begins with its time stamps")
-    columns = {n: table[n].astype(np.float64) for n in names[2:]}
-    return Samples(table["start_ns"].astype(np.int64), table["end_ns"].astype(np.int64), columns)
-
-
-def say(out: IO[bytes], event: str, **fields: Any) -> None:
-    """Write one event."""
-    out.write(json.dumps({"event": event, **fields}).encode() + b"\n")
-    out.flush()
 
 
 class Sampler:
@@ -231,23 +195,10 @@ def serve(sampler: Sampler, commands: int) -> None:
         sampler.tick()
 
 
-def stay_behind() -> None:
-    """Never take the processor from a program that is running on it: wait for the end of its time slice."""
-    with contextlib.suppress(OSError):  # a sandbox may forbid it
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the sampler of one GPU."""
-    parser = argparse.ArgumentParser(prog="perfzero-sampler", description="Not for people; see the module.")
-    parser.add_argument("--gpu", type=int, required=True)
-    parser.add_argument("--uuid", required=True)
-    parser.add_argument("--hint", action="append", default=[])
-    for name in PASSED_ENVIRONMENT:
-        parser.add_argument(f"--{name}", default=None)
-    options = parser.parse_args(argv)
-    given = {name: value for name in PASSED_ENVIRONMENT if (value := getattr(options, name)) is not None}
-    os.environ.update(given)
+    options = json.loads((sys.argv[1:] if argv is None else argv)[0])
+    os.environ.update(options["environment"])
     # Ctrl-C is for the observed program and the recorder; the end of our input ends us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -257,11 +208,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     try:
-        device = CuptiDevice(options.uuid, hints=options.hint)
+        device = CuptiDevice(options["uuid"], hints=options["hints"])
     except PerfzeroError as error:
         say(out, "error", type=type(error).__name__, text=str(error))
         return error.exit_code
-    sampler = Sampler(PmSampler(device), options.gpu, out)
+    sampler = Sampler(PmSampler(device), options["gpu"], out)
     sampler.say(
         "ready",
         chip=device.chip,

@@ -22,7 +22,8 @@ from typing import IO, Any
 import numpy as np
 
 import perfzero
-from perfzero.record.sampler import MESSAGE_LIMIT, PASSED_ENVIRONMENT, unpack
+from perfzero.record.children import plain_environment
+from perfzero.record.messages import MESSAGE_LIMIT, unpack
 from perfzero.values import Gpu, Samples
 
 GOODBYE_S = 3.0
@@ -33,6 +34,9 @@ KILLED_S = 1.0
 
 STDERR_KEPT = 65536
 """How many of the last bytes that a sampler wrote to standard error are kept."""
+
+PASSED_ENVIRONMENT = ("PERFZERO_CUPTI", "CUDA_HOME", "CUDA_PATH")
+"""Where a libcupti lies; sudo would take these away, so they come in the argument."""
 
 OnSamples = Callable[[int, str, Samples], None]
 OnEvent = Callable[[int, Mapping[str, Any]], None]
@@ -45,12 +49,9 @@ def sampler_command(gpu: Gpu, *, hints: Sequence[str] = (), sudo: bool = False) 
         f"import sys; sys.path.insert(0, {package!r}); "
         "from perfzero.record.sampler import main; sys.exit(main())"
     )
-    command = [sys.executable, "-I", "-c", code, "--gpu", str(gpu.index), "--uuid", gpu.uuid]
-    for hint in hints:
-        command += ["--hint", hint]
-    for name in PASSED_ENVIRONMENT:
-        if value := os.environ.get(name):
-            command.append(f"--{name}={value}")
+    passed = {name: value for name in PASSED_ENVIRONMENT if (value := os.environ.get(name))}
+    options = {"gpu": gpu.index, "uuid": gpu.uuid, "hints": list(hints), "environment": passed}
+    command = [sys.executable, "-I", "-c", code, json.dumps(options)]
     return ["sudo", "-n", *command] if sudo else command
 
 
@@ -217,14 +218,3 @@ class _Bytes:
 
     def __init__(self, stream: IO[bytes]) -> None:
         self.read = stream.read
-
-
-def plain_environment() -> dict[str, str]:
-    """Our environment without what would hide the device from the sampler or load code into it."""
-    hide = ("CUDA_VISIBLE_DEVICES", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "LD_PRELOAD")
-    environment = {k: v for k, v in os.environ.items() if k not in hide}
-    # NumPy's BLAS would start a thread per core, for arithmetic that never comes.
-    return {
-        **environment,
-        **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
-    }
