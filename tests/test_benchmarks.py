@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from perfzero.store.writer import RecordingWriter
-from perfzero.values import Gpu, Process, Samples
+from perfzero.values import Cost, Gpu, Process, Samples, Window
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 SECOND = 1_000_000_000
@@ -227,6 +227,72 @@ def test_five_minutes_are_the_short_run_its_quiet_rate_and_the_windows_to_come(
     share = overhead.five_minutes(short, 0.3, planned=4)
 
     assert share == pytest.approx((3.0 + 240 * 0.005 + 4 * 0.3) / 300)
+
+
+def short_run(folder: Path, *kinds: str) -> Path:
+    """A recording with a window of a second of each of *kinds*."""
+    with RecordingWriter(
+        folder, gpus=[H200], process=Process(), settings={}, tiers={0: "pm"}, tier_reasons={}
+    ) as writer:
+        for at, kind in enumerate(kinds):
+            writer.window(Window(0, kind, at * SECOND, (at + 1) * SECOND, 2 * MS, 500, 0))
+        writer.update(cost=Cost(45.0, 1.5, 3.0, 0.1, 2, None, None, None, ""))
+    return folder
+
+
+def test_a_short_run_is_evaluated_over_its_loop_and_its_quiet_end(monkeypatch, tmp_path: Path) -> None:
+    """3 s of CPU before the loop, 1 s in its first half minute, then 0.2 % of a core; 0.5 s at the end."""
+    overhead = load(monkeypatch, "overhead/run.py")
+    curve = [(100.0 + t, 3.0 + min(t, 30) / 30 + max(0.0, t - 30) * 0.002) for t in range(45)]
+    found = overhead.evaluated(
+        curve, {1: 1.4, 2: 2.7}, recorder=1, seconds=40, folder=short_run(tmp_path / "r", "regular", "dense")
+    )
+
+    assert found["wall_s"] == 40
+    assert found["quiet_share"] == pytest.approx(0.002)
+    assert found["share"] == pytest.approx(1.02 / 40)
+    assert found["sampled_share"] == pytest.approx(2 / 40)
+    assert found["total_s"] == 4.5  # as the recorder itself counted: more than was seen from outside
+    assert not found["capped"]
+
+
+def test_a_run_without_a_dense_stretch_was_at_the_power_cap(monkeypatch, tmp_path: Path) -> None:
+    overhead = load(monkeypatch, "overhead/run.py")
+    folder = short_run(tmp_path / "r", "regular", "zoom")
+    curve = [(float(t), 0.01 * t) for t in range(41)]
+
+    assert overhead.evaluated(curve, {1: 9.0}, recorder=1, seconds=40, folder=folder)["capped"]
+
+
+def test_the_worse_of_the_two_programs_counts(monkeypatch, tmp_path: Path) -> None:
+    overhead = load(monkeypatch, "overhead/run.py")
+    run = {"wall_s": 40.0, "total_s": 3.0, "quiet_share": 0.001, "share": 0.05, "sampled_share": 0.2}
+    document = {
+        "gpu": "g", "driver": "d", "programs": {}, "failures": {},
+        "window_cpu_s": {"capped": 0.3, "uncapped": 0.05},
+        "cpu": {
+            "default, at the cap": {**run, "capped": True},
+            "default, far from it": {**run, "capped": False, "total_s": 4.5},
+            "continuous": {**run, "capped": False, "quiet_share": 0.08},
+        },
+    }  # fmt: skip
+    text = overhead.save(document, out=tmp_path, work=tmp_path, seed=0)
+
+    later = overhead.windows_after(40.0, run_s=300.0, capped=False)
+    shares = {name: cpu["share_run"] for name, cpu in document["cpu"].items()}
+    assert document["cpu_share_default_run"] == max(v for n, v in shares.items() if n != "continuous")
+    assert shares["default, far from it"] == pytest.approx((4.5 + 260 * 0.001 + 0.05 * later) / 300)
+    assert shares["continuous"] == pytest.approx((3.0 + 260 * 0.08) / 300)
+    assert f"{shares['default, at the cap']:.2%} of a core" in text
+
+
+def test_the_time_of_a_process_is_read_as_it_reads_its_own(monkeypatch) -> None:
+    overhead = load(monkeypatch, "overhead/run.py")
+    before, seen, after = time.process_time(), overhead.cpu_seconds(os.getpid()), time.process_time()
+
+    assert before <= seen <= after
+    with pytest.raises(OSError, match="Invalid argument"):
+        overhead.cpu_seconds(2**22 + 1)  # above the highest process id
 
 
 # --- accuracy --------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 
 from perfzero.record.policy import DEFAULTS, Policy, Settings, Situation
 from perfzero.record.sampler_client import SamplerClient
-from perfzero.record.selection import PM_DEFAULT
+from perfzero.record.selection import windows_counters
 from perfzero.sources._nvml import select
 from perfzero.sources.nvml import Board
 from perfzero.values import Gpu, Samples
@@ -40,8 +40,10 @@ class Session:
     def pid(self) -> int:
         return self._client.pid
 
-    def open(self) -> None:
-        self._client.open(period_ns=PERIOD_NS, drain_s=DEFAULTS.drain_s, counters=PM_DEFAULT)
+    def open(self, *, period_ns: int = PERIOD_NS, lean: bool = False) -> None:
+        """With all counters of windows, or *lean* without the costly ones."""
+        counters = windows_counters(lean=lean, gpm=True)
+        self._client.open(period_ns=period_ns, drain_s=DEFAULTS.drain_s, counters=counters)
         self._await("opened")
 
     def start(self) -> None:
