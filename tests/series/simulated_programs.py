@@ -234,6 +234,17 @@ def of_length(program: Program, step_s: float) -> Program:
     return replace(program, step_s=step_s)
 
 
+def too_fast(*, seed: int, jitter: float) -> tuple[Timeline, Samples, Samples]:
+    """Steps of 0.6 to 9.5 ms with a wait of 5 to 70 %, a window at 2 ms, and one burst at 20 µs."""
+    rng = np.random.default_rng(seed)
+    program = Program(float(rng.uniform(0.0006, 0.0095)), jitter=jitter, wait=float(rng.uniform(0.05, 0.7)))
+    timeline = train(program, seconds=6.5, seed=seed)
+    noise = 0.0 if seed % 2 else 0.02
+    window = sampled(timeline, seconds=6.0, period_s=0.002, noise=noise, seed=seed)
+    burst = sampled(timeline, seconds=0.05, period_s=2e-5, noise=0.02, seed=seed + 1)
+    return timeline, window, burst
+
+
 STEPLESS = ("white noise", "constant load", "work of random length", "bursts of requests", "kinds at random")
 
 
