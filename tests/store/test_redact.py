@@ -151,7 +151,7 @@ def test_only_variables_that_matter_are_kept() -> None:
             "CUDA_VISIBLE_DEVICES": "GPU-3f2a51c0-1111-2222-3333-444455556666",
             "NCCL_DEBUG": "INFO",
             "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
-            "PYTHONPATH": "/srv/project/src/with/a/long/path1",
+            "CUDA_PATH": "/srv/project/src/with/a/long/path1",
             "OMP_NUM_THREADS": "4",
             "LOCAL_RANK": "0",
             "NVTX_INJECTION64_PATH": "/opt/nsys/libToolsInjection64.so",
@@ -166,7 +166,7 @@ def test_only_variables_that_matter_are_kept() -> None:
         "CUDA_VISIBLE_DEVICES": "GPU-3f2a51c0-1111-2222-3333-444455556666",
         "NCCL_DEBUG": "INFO",
         "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
-        "PYTHONPATH": "/srv/project/src/with/a/long/path1",
+        "CUDA_PATH": "/srv/project/src/with/a/long/path1",
         "OMP_NUM_THREADS": "4",
         "LOCAL_RANK": "0",
         "NVTX_INJECTION64_PATH": "/opt/nsys/libToolsInjection64.so",
@@ -209,3 +209,13 @@ def test_an_anonymous_uuid_is_stable_different_and_of_the_same_kind() -> None:
     assert re.fullmatch(r"GPU(-[0-9a-f]+){5}", fake)
     assert anonymous_uuid("MIG-1").startswith("MIG-")
     assert not set(real[4:].split("-")) & set(fake[4:].split("-"))
+
+
+def test_a_list_of_paths_has_none_left_when_anonymous() -> None:
+    assert anonymous_text("src:/home/ann/house/src:/opt/site") == "src:src:site"
+    assert anonymous_text("see https://example.org/a/page") == "see https://example.org/a/page"
+
+
+def test_where_python_finds_its_modules_is_nobodys_business() -> None:
+    kept = redact_environment({"PYTHONPATH": "/home/ann/secret-project", "PYTHONDEVMODE": "1"})
+    assert kept == {"PYTHONDEVMODE": "1"}

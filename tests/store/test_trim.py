@@ -37,7 +37,7 @@ def long_one(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     """60 s: a dense window at the start, a regular one of 0.5 s every 5 s, a zoom burst, and the board."""
     path = tmp_path_factory.mktemp("long") / "r"
     gpu = Gpu(0, "GPU-3f2a51c0-1111-2222-3333-444455556666", "NVIDIA H200")
-    process = Process(7, ("python", "/home/ada/src/train.py"), threads_env={"PYTHONPATH": "/home/ada/lib"})
+    process = Process(7, ("python", "/home/ada/src/train.py"), threads_env={"CUDA_PATH": "/home/ada/lib"})
     with RecordingWriter(
         path, gpus=[gpu], process=process, settings={"gpu": gpu.uuid}, tiers={0: "pm"}, tier_reasons={}
     ) as writer:
@@ -184,7 +184,7 @@ def test_a_redacted_recording_does_not_tell_whose_it_is(long_one: Recording, tmp
     ).read_text()
 
     assert small.manifest.process.command == ("python", "train.py")
-    assert small.manifest.process.threads_env == {"PYTHONPATH": "lib"}
+    assert small.manifest.process.threads_env == {"CUDA_PATH": "lib"}
     assert "hostname" not in small.manifest.host
     assert small.gpus[0].uuid == small.manifest.settings["gpu"]
     assert small.gaps()[0].reason == "another tool, dcgm, was busy"

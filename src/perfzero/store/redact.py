@@ -85,8 +85,10 @@ _ENVIRONMENT_NAMES = {
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "LD_PRELOAD",
     "TOKENIZERS_PARALLELISM", "NVTX_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID",
 }  # fmt: skip
+# Folders of the machine, which say nothing of speed.
+_ENVIRONMENT_LEFT_OUT = {"PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX", "PYTHONSTARTUP"}
 
-_PATH = re.compile(r"(?<![\w.:/])(?:~|\.{1,2})?(?:/[^\s/:;,'\"=()]+)+/?")
+_PATH = re.compile(r"(?<![\w./])(?:~|\.{1,2})?(?:/[^\s/:;,'\"=()]+)+/?")
 
 
 def redact_command(argv: Sequence[str]) -> tuple[str, ...]:
@@ -112,7 +114,8 @@ def redact_environment(variables: Mapping[str, str]) -> dict[str, str]:
     """Those of *variables* that an allow-list calls useful, their secrets replaced by `REMOVED`."""
     kept: dict[str, str] = {}
     for name, value in variables.items():
-        if not (name.startswith(_ENVIRONMENT_PREFIXES) or name in _ENVIRONMENT_NAMES):
+        useful = name.startswith(_ENVIRONMENT_PREFIXES) or name in _ENVIRONMENT_NAMES
+        if not useful or name in _ENVIRONMENT_LEFT_OUT:
             continue
         random = _RANDOM.fullmatch(value) and not value.startswith(("/", "GPU-", "MIG-")) and len(value) >= 32
         kept[name] = REMOVED if random or _is_secret(name, value) else redact_text(value)
