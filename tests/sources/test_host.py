@@ -389,6 +389,19 @@ def test_the_process_that_holds_the_gpu_is_the_main_one(
     assert not math.isnan(only(following, "host_main_cpu"))
 
 
+@pytest.mark.parametrize(("busy_s", "share"), [(-1e-12, 0.0), (0.5, 0.5), (1.0 + 1e-12, 1.0)])
+def test_a_share_of_the_machine_is_one_whatever_rounding_does(
+    monkeypatch: pytest.MonkeyPatch, busy_s: float, share: float
+) -> None:
+    totals = iter([(0.0, 0.0, 0.0), (busy_s, 1.0, 0.0)])
+    monkeypatch.setattr("perfzero.sources.host._machine_totals", lambda: next(totals))
+    host = opened(None)
+    row = host.read()
+    host.close()
+
+    assert only(row, "host_cpu_busy") == share
+
+
 def test_without_a_process_only_the_machine_is_read() -> None:
     host = opened(None)
     row = watch(host, 0.3)

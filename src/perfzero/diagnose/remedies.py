@@ -456,8 +456,7 @@ OFFERS: tuple[Offer, ...] = (
     Offer(
         "wave_tail",
         Remedy(
-            "Choose sizes that fill whole waves of blocks, or let the library try tiles: "
-            'torch.compile(mode="max-autotune").',
+            "Choose sizes that fill whole waves: a multiple of the SMs in blocks of the kernel's tile.",
             ("the kernels are products",),
             "sm_active rises.",
         ),

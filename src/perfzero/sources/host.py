@@ -230,7 +230,8 @@ class Host:
         busy_s, all_s, net = (now - then for now, then in zip(self._machine, before, strict=True))
         return {
             "host_net_bytes": net if net >= 0 else NAN,  # an interface went away, or its counter wrapped
-            "host_cpu_busy": busy_s / all_s if all_s > 0 else NAN,
+            # Busy time is a difference of sums of rounded times, and may come out a trifle below 0.
+            "host_cpu_busy": min(max(busy_s / all_s, 0.0), 1.0) if all_s > 0 else NAN,
         }
 
     def _tree_row(self, duration_s: float) -> dict[str, float]:
