@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -305,6 +306,13 @@ def test_samplers_that_hang_hold_up_the_end_together_and_not_one_after_the_other
     assert open_recording(recorder.end()).complete
     recorder.wait()
     assert time.monotonic() - began < 2.0  # 0.7 s for all, instead of for each
+
+
+@pytest.mark.parametrize(("empty", "seen"), [(3, {"OMP_NUM_THREADS": "3"}), (1000, {})])
+def test_an_environment_that_is_not_there_yet_is_waited_for_but_not_for_ever(monkeypatch, empty, seen):
+    shown = itertools.chain(itertools.repeat({}, empty), itertools.repeat({"OMP_NUM_THREADS": "3"}))
+    monkeypatch.setattr("psutil.Process.environ", lambda _: next(shown))
+    assert session_module._environment(os.getpid()) == seen
 
 
 def test_the_programs_environment_is_still_known_when_it_has_ended(library, sampler, tmp_path, monkeypatch):

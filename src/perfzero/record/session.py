@@ -57,6 +57,9 @@ OTHER_STEPS = 0.05
 
 PROGRESS_EVERY_S = 1.0
 
+ENVIRONMENT_TRIES = 20
+"""A program that has just been started shows no environment for an instant: the system fills it in last."""
+
 SURE_AFTER_S = 14.0
 """Of steady state, before a verdict is asked for: the close look takes 11 s, unless the board is capped."""
 
@@ -548,7 +551,12 @@ def _environment(pid: int | None) -> dict[str, str]:
     """The program's environment, as far as we may see it; the writer keeps only what matters, redacted."""
     if pid is None:
         return {}
-    try:
-        return dict(psutil.Process(pid).environ())
-    except psutil.Error:
-        return {}
+    found: dict[str, str] = {}
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        for _ in range(ENVIRONMENT_TRIES):
+            found = dict(process.environ())
+            if found:
+                break
+            time.sleep(0.001)
+    return found
