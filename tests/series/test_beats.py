@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from perfzero.series.steps import NoSteps, Steps, find_steps
+from perfzero.store.reader import open_recording
 from perfzero.values import FloatArray, Samples
 from series.simulated_programs import BACKWARD, COPY, FORWARD, OPTIMIZER, WAIT, Timeline, sampled
 
@@ -97,3 +100,53 @@ def test_steps_of_equal_work_that_wait_for_data_now_longer_and_now_shorter_have_
 
         assert isinstance(found, Steps), found
         assert found.step_s == pytest.approx(0.116, rel=0.1)
+
+
+def test_what_repeats_faster_than_a_millisecond_is_no_step():
+    """Layers of 0.6 ms fill a burst; a step may be any number of them."""
+    layers = repeated([(0.0004, FORWARD), (0.0002, WAIT)], times=400)
+    burst = sampled(layers, seconds=0.2, period_s=2e-5, noise=0.02, seed=1)
+    found = find_steps(burst)
+
+    assert isinstance(found, NoSteps)
+    assert "600 µs" in found.reason
+
+
+def test_what_repeats_every_two_milliseconds_may_be_one():
+    steps = repeated([(0.0013, FORWARD), (0.0007, WAIT)], times=120)
+    found = find_steps(sampled(steps, seconds=0.2, period_s=2e-5, noise=0.02, seed=1))
+
+    assert isinstance(found, Steps), found
+    assert found.step_s == pytest.approx(0.002, rel=0.01)
+
+
+@pytest.mark.parametrize("dropped", [0.0, 0.2])
+def test_equal_work_at_irregular_times_is_counted_only_if_no_sample_is_missing(dropped: float):
+    """The work of a step lies in a moment, which a lost sample may hide: the step would seem longer."""
+    rng = np.random.default_rng(0)
+    waits = 0.05 * rng.choice([1.0, 1.6], 200) + rng.uniform(0, 0.004, 200)
+    timeline = repeated([(0.004, BACKWARD), (waits, WAIT)], times=200)
+    table = sampled(timeline, seconds=10.0, period_s=0.002, noise=0.0, seed=0, dropped=dropped, run=20)
+    found = find_steps(table)
+
+    assert isinstance(found, NoSteps) or found.step_s == pytest.approx(
+        float(np.mean(waits)) + 0.004, rel=0.03
+    )
+    if not dropped:
+        assert isinstance(found, Steps), found
+
+
+RECORDINGS = Path(__file__).parent.parent / "recordings"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_longer_and_shorter_beats_that_take_turns_are_not_each_a_step(seed: int):
+    """Each step of five elementwise kernels has two bouts of reading, 1.25 and 1.75 ms apart (H200)."""
+    bursts = open_recording(RECORDINGS / "busy_window").observation(0).zoom
+    rng = np.random.default_rng(seed)
+    keep = np.ones(len(bursts), np.bool_)
+    for first in rng.choice(len(bursts) // 20, size=len(bursts) // 100, replace=False) * 20:
+        keep[first : first + 20] = False
+    found = find_steps(bursts.where(keep))
+
+    assert isinstance(found, NoSteps) or found.step_s == pytest.approx(0.00299, rel=0.01)

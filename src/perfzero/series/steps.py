@@ -30,6 +30,7 @@ import numpy as np
 
 from perfzero.series.anchors import BoolArray, Stretch, Train, stretches, trains
 from perfzero.series.period import autocorrelation, repeat_lag
+from perfzero.text import duration
 from perfzero.values import FloatArray, IntArray, Samples
 
 SHORTEST = 5
@@ -93,7 +94,10 @@ SELDOM = 0.005
 """A GPU that rests for less of the time than this has no stalls that could be taken for steps."""
 
 SHORTEST_MICRO_S = 0.001
-"""No forward and backward pass is shorter; what repeats faster is a kernel, or a wave of its blocks."""
+"""
+No forward and backward pass is shorter, so no step either; what repeats faster is a kernel, or a wave of
+its blocks (0.67 ms in a fp32 product), or a layer (0.16 ms): a burst shows these better than the step.
+"""
 
 SAME_NUMBER = 0.6
 """Share of the steps that have the usual number of micro-steps, for there to be such a number."""
@@ -109,6 +113,9 @@ SCATTERED = 0.6
 
 OTHER_WORK = 0.1
 """Share of such steps that may have done other work: an onset that two steps in a row hid from sight."""
+
+LOST = 0.05
+"""Share of lost samples beyond which equal work proves nothing: a lost one may have held a step's."""
 
 SAME_WORK = 0.06
 """Spread of the work of equal steps whose times differ."""
@@ -187,6 +194,16 @@ def find_steps(*tables: Samples) -> Steps | NoSteps:
 
     A table that cannot tell is passed over; the reason given is that of the first table.
     """
+    found = _find_steps(tables)
+    if isinstance(found, Steps) and found.step_s < SHORTEST_MICRO_S:
+        return NoSteps(
+            f"Something comes back every {duration(found.step_s)}, so fast that it may be a kernel, a wave "
+            "of its blocks or a layer."
+        )
+    return found
+
+
+def _find_steps(tables: Sequence[Samples]) -> Steps | NoSteps:
     seen = [stretches(table) for table in tables]
     answers = [_of_table(parts) for parts in seen]
     chosen = next((i for i, a in enumerate(answers) if not isinstance(a, NoSteps)), None)
@@ -342,10 +359,12 @@ def _climb(beats: list[_Rhythm], parts: tuple[Stretch, ...]) -> tuple[Steps, boo
             "Something comes back at regular intervals, but the work between is uneven and does not "
             "repeat: it may be only a part of a step."
         )
-    if not beat.adds_work and _amount_spread(work) > max(UNEVEN, 2.0 * beat.jitter):
+    if _takes_turns(beat, parts):
+        return NoSteps("Longer and shorter beats take turns, so each may be only a part of a step.")
+    if _amount_spread(work) > max(UNEVEN, 2.0 * beat.jitter):
         return NoSteps(
-            "The GPU rests at regular intervals, but does more or less work in between: a timer, such as "
-            "that of a CPU quota, may set them rather than the program's steps."
+            "Something comes back at regular intervals, but now more and now less work is done in between: "
+            "these may be the beats of a timer, such as that of a CPU quota, or parts of a step."
         )
     return _steps(beat, parts, micro=None), beat.adds_work
 
@@ -540,6 +559,26 @@ def _uneven(work: Sequence[FloatArray]) -> bool:
     return bool(np.sum(odd) > ODD * len(odd))
 
 
+def _takes_turns(beat: _Rhythm, parts: tuple[Stretch, ...]) -> bool:
+    """Whether every second beat is a long one, by more than a sample."""
+    if beat.jitter * beat.mean_s * 1e9 < parts[0].spacing_ns:
+        return False
+    lengths = [np.diff(on) * part.spacing_ns / 1e9 for on, part in zip(beat.train.onsets, parts, strict=True)]
+    # A missed onset makes a long one of any.
+    rows = [
+        np.where(np.abs(own - beat.mean_s) < 0.65 * beat.mean_s, own, np.nan) - beat.mean_s for own in lengths
+    ]
+    spread = float(np.nanmean(np.concatenate(rows) ** 2))
+
+    def alike(lag: int) -> float:
+        products = np.concatenate([own[lag:] * own[:-lag] for own in rows])
+        products = products[np.isfinite(products)]
+        return float(np.mean(products)) / spread if len(products) >= FEWEST else np.nan
+
+    # Stretches may be too short to see a second pair.
+    return alike(1) <= -REPEATS and not alike(2) < REPEATS
+
+
 def _amount_spread(work: Sequence[FloatArray]) -> float:
     """By how much the amount of work differs from beat to beat, relative; 0 where none was counted."""
     relative, _ = _centred(work, clipped=False)
@@ -568,6 +607,8 @@ def _grouped(
 
 def _by_work(every: Sequence[Train], parts: tuple[Stretch, ...]) -> tuple[Steps, bool] | None:
     """Steps of equal work whose times differ: a program that steps when its data comes."""
+    if _lost_share(parts) > LOST:
+        return None
     found: list[tuple[float, Train, FloatArray]] = []
     for train in every:
         work = [_work(on, part) for on, part in zip(train.onsets, parts, strict=True)]
@@ -596,6 +637,15 @@ def _by_work(every: Sequence[Train], parts: tuple[Stretch, ...]) -> tuple[Steps,
             rhythm = _Rhythm(train, gaps, mean, jitter, explained=1.0)
             return _steps(rhythm, parts, micro=None), True
     return None
+
+
+def _lost_share(parts: tuple[Stretch, ...]) -> float:
+    """Share of the samples of *parts* that were lost, by the channel that has most."""
+    known = [
+        sum(int(np.isfinite(part.columns[name]).sum()) for part in parts if name in part.columns)
+        for name in WORK
+    ]
+    return 1.0 - max(known) / sum(part.rows for part in parts)
 
 
 def _by_correlation(parts: tuple[Stretch, ...]) -> tuple[Steps, bool] | None:
