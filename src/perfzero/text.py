@@ -108,6 +108,7 @@ ENGLISH: Mapping[str, str] = {
     "cost_unmeasured": "Cost of watching: too little to compare in this run, {otherwise}.",
     "cost_unrecorded": "Cost of watching not recorded.",
     "cost_benchmarked": "benchmarked {slowdown} (at most {upper}; {hardware}, {date})",
+    "cost_benchmarked_none": "benchmarked as none ({hardware}, {date})",
     "cost_not_benchmarked": "not benchmarked yet",
     "cost_cpu": "perfzero itself took {cpu} of CPU, start-up included ({share} of a core).",
     "cut_short": "recording cut short",

@@ -90,6 +90,16 @@ def test_a_cost_that_was_not_measured_is_told_from_the_benchmark(
     assert f"Cost of watching: {said}" in found
 
 
+def test_a_policy_that_costs_nothing_is_said_to(
+    make_report: Make, starved: Diagnosis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    none = Benchmark(0.0, 0.0, "H200", "2026-11-29")
+    monkeypatch.setattr(build, "BENCHMARKS", {**build.BENCHMARKS, "default": none})
+    found = " ".join(words(make_report(starved, cost=UNMEASURED)).split())
+    assert "in this run, benchmarked as none (H200, 2026-11-29)." in found
+    assert "at most" not in found
+
+
 def test_what_was_not_benchmarked_either_is_not_made_up(
     make_report: Make, starved: Diagnosis, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -363,6 +363,8 @@ def _cost(watching: Watching | None, say: Messages) -> str:
 def _benchmarked(benchmark: Benchmark | None, say: Messages) -> str:
     if benchmark is None:
         return say["cost_not_benchmarked"]
+    if benchmark.upper <= 0:
+        return say["cost_benchmarked_none"].format(hardware=benchmark.hardware, date=benchmark.date)
     return say["cost_benchmarked"].format(
         slowdown=text.percent(benchmark.slowdown),
         upper=text.percent(benchmark.upper),
