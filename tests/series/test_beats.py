@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from perfzero.series.steps import NoSteps, Steps, find_steps
-from perfzero.store.reader import open_recording
 from perfzero.values import FloatArray, Samples
 from series.simulated_programs import BACKWARD, COPY, FORWARD, OPTIMIZER, WAIT, Timeline, sampled
 
@@ -134,19 +131,3 @@ def test_equal_work_at_irregular_times_is_counted_only_if_no_sample_is_missing(d
     )
     if not dropped:
         assert isinstance(found, Steps), found
-
-
-RECORDINGS = Path(__file__).parent.parent / "recordings"
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_longer_and_shorter_beats_that_take_turns_are_not_each_a_step(seed: int):
-    """Each step of five elementwise kernels has two bouts of reading, 1.25 and 1.75 ms apart (H200)."""
-    bursts = open_recording(RECORDINGS / "busy_window").observation(0).zoom
-    rng = np.random.default_rng(seed)
-    keep = np.ones(len(bursts), np.bool_)
-    for first in rng.choice(len(bursts) // 20, size=len(bursts) // 100, replace=False) * 20:
-        keep[first : first + 20] = False
-    found = find_steps(bursts.where(keep))
-
-    assert isinstance(found, NoSteps) or found.step_s == pytest.approx(0.00299, rel=0.01)
