@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,10 +29,16 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
 
 
 def seen(keyboard: int) -> str:
-    try:
-        return os.read(keyboard, 65536).decode()
-    except BlockingIOError:
-        return ""
+    """All that was written: a terminal hands it over in pieces, and a busy machine late."""
+    found = b""
+    quiet_at = time.monotonic() + 0.2
+    while time.monotonic() < quiet_at:
+        try:
+            found += os.read(keyboard, 65536)
+            quiet_at = time.monotonic() + 0.2
+        except BlockingIOError:
+            time.sleep(0.01)
+    return found.decode()
 
 
 def test_a_line_says_what_happens_and_how_much_has_been_seen() -> None:
