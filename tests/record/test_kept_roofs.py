@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from perfzero.errors import InputError
+from perfzero.errors import InputError, UsageError
 from perfzero.record.kept_roofs import (
     MAX_BYTES,
     Calibration,
@@ -144,6 +144,26 @@ def test_the_place_is_the_users_configuration(monkeypatch: pytest.MonkeyPatch, t
 
     monkeypatch.setenv("XDG_CONFIG_HOME", "/elsewhere")
     assert own_path() == Path("/elsewhere/perfzero/roofs.json")
+
+
+def test_without_a_home_directory_nothing_is_kept_and_no_recording_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As in a container whose user the list of users does not know."""
+
+    def unknown(uid: int) -> None:
+        raise KeyError(uid)
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    for name in ("HOME", "XDG_CONFIG_HOME", "SUDO_UID"):
+        monkeypatch.delenv(name, raising=False)
+
+    assert with_kept_roofs([H200]) == [H200]
+    with pytest.raises(UsageError, match="XDG_CONFIG_HOME=/a/folder"):
+        own_path()
+
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert readable_paths() == [tmp_path / "perfzero" / "roofs.json"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can have been called through sudo")

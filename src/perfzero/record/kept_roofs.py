@@ -16,10 +16,11 @@ import json
 import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from perfzero.errors import InputError
+from perfzero.errors import InputError, UsageError
 from perfzero.hardware import plausible
 from perfzero.record.launch import invoking_user
 from perfzero.store.decode import decode, parse_json
@@ -65,18 +66,34 @@ class Kept:
 
 
 def own_path() -> Path:
-    """Where this user's calibrations are kept."""
+    """
+    Where this user's calibrations are kept. Raises `UsageError` for a user who has no home directory.
+
+    That is one without HOME whom the list of users does not know, as in many containers.
+    """
     # The specification of XDG_CONFIG_HOME has relative paths ignored.
     config = os.environ.get("XDG_CONFIG_HOME", "")
-    folder = Path(config) if os.path.isabs(config) else Path.home() / ".config"
-    return folder / "perfzero" / "roofs.json"
+    if os.path.isabs(config):
+        return Path(config) / "perfzero" / "roofs.json"
+    try:
+        home = Path.home()
+    except RuntimeError:
+        raise UsageError(
+            f"Roofs are kept in the home directory, and user {os.geteuid()} has none.\n"
+            "Choose a folder: XDG_CONFIG_HOME=/a/folder perfzero calibrate"
+        ) from None
+    return home / ".config" / "perfzero" / "roofs.json"
 
 
 def readable_paths() -> list[Path]:
     """Where calibrations may be: the user's own, and with sudo those of the user who called it."""
+    found = []
+    with suppress(UsageError):  # without a home directory nothing can have been kept
+        found.append(own_path())
     user = invoking_user()
-    theirs = [] if user is None else [Path(user.home) / ".config" / "perfzero" / "roofs.json"]
-    return list(dict.fromkeys([own_path(), *theirs]))
+    if user is not None:
+        found.append(Path(user.home) / ".config" / "perfzero" / "roofs.json")
+    return list(dict.fromkeys(found))
 
 
 def read(path: Path) -> tuple[Calibration, ...]:
