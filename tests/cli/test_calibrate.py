@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
 from perfzero.cli import main as main_module
 from perfzero.record import calibrate as measuring
 from perfzero.record.kept_roofs import own_path, read, with_kept_roofs
+from perfzero.record.signals import Signals
 from perfzero.sources import nvml
 from simulated_nvml import Library
 
@@ -215,18 +218,87 @@ def test_a_link_that_the_driver_does_not_know_gives_no_share(
     assert not {"pcie_rx", "pcie_tx"} & read(own_path())[0].roofs.keys()
 
 
-def test_ctrl_c_ends_the_program_and_keeps_nothing(
-    perfzero: Perfzero, fake: Fake, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def shim(tmp_path: Path) -> Callable[[Path], Path]:
+    """A program that starts the given Python as its child, as those of some version managers do."""
+
+    def make(python: Path) -> Path:
+        script = tmp_path / "shim"
+        script.write_text(f'#!/bin/sh\n"{python}" "$@"\nexit $?\n')
+        script.chmod(0o755)
+        return script
+
+    return make
+
+
+@pytest.fixture
+def survived() -> Iterator[list[int]]:
+    """The signals that would have ended this process; afterwards all act as before."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+    got: list[int] = []
+    before = {number: signal.signal(number, lambda n, _: got.append(n)) for number in numbers}
+    ours = {number: signal.getsignal(number) for number in numbers}
+    yield got
+    after = {number: signal.getsignal(number) for number in numbers}
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    assert after == ours, "signals no longer act as before"
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, 131)],
+)
+def test_a_signal_ends_the_program_and_keeps_nothing(
+    perfzero: Perfzero, fake: Fake, survived: list[int], number: int, code: int
 ) -> None:
     """That no child is left is what every test here ends with."""
+    body = f"import os; os.kill(os.getppid(), {number:d}); time.sleep(20)"
+    begun = time.monotonic()
 
-    def interrupted(_: float) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(measuring, "time", SimpleNamespace(sleep=interrupted, monotonic=time.monotonic))
-
-    assert perfzero("--python", fake(body="time.sleep(60)"), "--force") == 130
+    assert perfzero("--python", fake(body=body)) == code
+    assert time.monotonic() - begun < 10, "it waited for the program to end by itself"
+    assert survived == []
     assert not own_path().exists()
+
+
+def test_a_signal_that_comes_as_the_program_ends_counts(
+    perfzero: Perfzero, fake: Fake, survived: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Late(Signals):
+        def wait(self, timeout_s: float) -> tuple[int, ...]:
+            if timeout_s == 0:
+                return (signal.SIGTERM,)
+            time.sleep(timeout_s)
+            return ()
+
+    monkeypatch.setattr(measuring, "Signals", Late)
+
+    assert perfzero("--python", fake()) == 143
+    assert not own_path().exists()
+    assert survived == []
+
+
+def test_nothing_of_a_shim_stays_on_the_gpu(
+    perfzero: Perfzero,
+    fake: Fake,
+    shim: Callable[[Path], Path],
+    survived: list[int],
+    tmp_path: Path,
+) -> None:
+    body = (
+        f"import os; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()));"
+        f"os.kill({os.getpid()}, {signal.SIGTERM:d}); time.sleep(10)"
+    )
+
+    assert perfzero("--python", shim(fake(body=body))) == 143
+    assert survived == []
+    computing = int((tmp_path / "pid").read_text())
+    assert computing != os.getpid()
+    deadline = time.monotonic() + 2
+    while psutil.pid_exists(computing) and psutil.Process(computing).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline, "the Python behind the shim still runs"
+        time.sleep(0.01)
 
 
 def test_a_program_that_does_not_end_is_ended(

@@ -15,13 +15,14 @@ from __future__ import annotations
 import math
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from perfzero.diagnose.roofs import link_in_use
 from perfzero.errors import DeviceBusy, NoLibrary, NotSupported, SourceError, UsageError
 from perfzero.record import calibration_program
 from perfzero.record.kept_roofs import Calibration
+from perfzero.record.signals import Signals
 from perfzero.sources import nvml
 from perfzero.store.decode import clean_text, decode, parse_json
 from perfzero.text import enumeration
@@ -50,6 +52,9 @@ READ_EVERY_S = 0.04
 
 PATIENCE_S = 120.0
 """Beyond the measurement itself: a framework on a network file system may take a minute to load."""
+
+GONE_WITHIN_S = 5.0
+"""How long to wait after SIGKILL: what hangs in the driver never goes, and must not hold us, too."""
 
 MAX_OUTPUT = 1 << 16
 """The program prints 2 KB."""
@@ -152,7 +157,8 @@ def calibrate(
     Measure the roofs of *gpu* with *python*, in about *seconds* and the framework's start.
 
     What could not be measured, or cannot be right, is left out and told to *say*. Raises
-    `SourceError` if nothing is left. Whatever interrupts it ends the program on the GPU first.
+    `SourceError` if nothing is left. Whatever interrupts it, a signal too, ends the program on the
+    GPU first. To be called in the main thread.
     """
     if gpu.mig:
         raise NotSupported(
@@ -229,17 +235,19 @@ def _run(gpu: Gpu, *, python: str, seconds: float) -> tuple[Answer, Samples]:
     # Files, not pipes: whatever the program prints, it never waits for us to read it.
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         command = [python, "-c", Path(calibration_program.__file__).read_text(encoding="utf-8"), str(seconds)]
-        with _board(gpu) as board, _child(command, gpu, out=out.fileno(), err=err.fileno()) as child:
-            deadline = time.monotonic() + seconds + PATIENCE_S
-            while child.poll() is None:
-                if time.monotonic() > deadline:
-                    raise SourceError(
-                        f"The measurement on GPU {gpu.index} did not end within "
-                        f"{seconds + PATIENCE_S:.0f} s.\n"
-                        f"See whether this works: {python} -c 'import torch; torch.ones(1).cuda()'"
-                    )
-                readings.append(board.read())
-                time.sleep(READ_EVERY_S)
+        with _signals() as signals:
+            with _board(gpu) as board, _child(command, gpu, out=out.fileno(), err=err.fileno()) as child:
+                deadline = time.monotonic() + seconds + PATIENCE_S
+                while child.poll() is None:
+                    if time.monotonic() > deadline:
+                        raise SourceError(
+                            f"The measurement on GPU {gpu.index} did not end within "
+                            f"{seconds + PATIENCE_S:.0f} s.\n"
+                            f"See whether this works: {python} -c 'import torch; torch.ones(1).cuda()'"
+                        )
+                    readings.append(board.read())
+                    _unwind_for(signals.wait(READ_EVERY_S))
+            _unwind_for(signals.wait(0.0))  # one that came as the program ended
         out.seek(0)
         err.seek(0, os.SEEK_END)
         err.seek(max(0, err.tell() - MAX_OUTPUT))
@@ -273,6 +281,25 @@ def _board(gpu: Gpu) -> Iterator[nvml.Board]:
 
 
 @contextmanager
+def _signals() -> Iterator[Signals]:
+    """None ends us while the program is on the GPU: they are looked at between two readings."""
+    signals = Signals()
+    try:
+        yield signals
+    finally:
+        signals.restore()
+
+
+def _unwind_for(came: Collection[int]) -> None:
+    """End as the first signal that *came* would end us, through everything that has to be tidied up."""
+    for number in came:
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        if number != signal.SIGCHLD:
+            raise SystemExit(128 + number)
+
+
+@contextmanager
 def _child(command: list[str], gpu: Gpu, *, out: int, err: int) -> Iterator[subprocess.Popen[bytes]]:
     """The program on *gpu* alone; ended when the block is, however that comes."""
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": gpu.uuid}
@@ -284,9 +311,13 @@ def _child(command: list[str], gpu: Gpu, *, out: int, err: int) -> Iterator[subp
         stdin=subprocess.DEVNULL,
         stdout=out,
         stderr=err,
+        start_new_session=True,
     )
     try:
         yield child
     finally:
-        child.kill()  # nothing where it has ended; at once, since a second Ctrl-C may be on its way
-        child.wait()
+        # Its group, since what we started may be a shim whose child is the Python that computes.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(GONE_WITHIN_S)
