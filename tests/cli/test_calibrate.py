@@ -17,6 +17,7 @@ import pytest
 from perfzero.cli import main as main_module
 from perfzero.record import calibrate as measuring
 from perfzero.record.kept_roofs import own_path, read, with_kept_roofs
+from perfzero.record.launch import Invoker
 from perfzero.record.signals import Signals
 from perfzero.sources import nvml
 from simulated_nvml import Library
@@ -299,6 +300,25 @@ def test_nothing_of_a_shim_stays_on_the_gpu(
     while psutil.pid_exists(computing) and psutil.Process(computing).status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < deadline, "the Python behind the shim still runs"
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize(("arguments", "code"), [((), 2), (("--forget",), 2), (("--show",), 0)])
+def test_through_sudo_nothing_runs_and_nothing_is_written(
+    perfzero: Perfzero,
+    fake: Fake,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    code: int,
+) -> None:
+    assert perfzero("--python", fake()) == 0
+    before = own_path().read_bytes()
+    caller = Invoker("caller", uid=4711, gid=4712, home="/")
+    monkeypatch.setattr("perfzero.record.launch.invoking_user", lambda: caller)
+
+    assert perfzero(*arguments, "--python", fake(bf16=(1.1e12, 1.1e12 / (0.8 * PEAK_BF16)))) == code
+    assert ("without sudo" in capsys.readouterr().err) is (code == 2)
+    assert own_path().read_bytes() == before
 
 
 def test_a_program_that_does_not_end_is_ended(

@@ -68,6 +68,8 @@ def calibrate(
     """
     if show and forget:
         raise UsageError("--show and --forget exclude each other.\nUse one of them.")
+    if not show:
+        _refuse_sudo()
     names = () if gpu is None else tuple(part.strip() for part in gpu.split(",") if part.strip())
     if show or forget:
         found = _kept(names) if show else _forget(names)
@@ -119,6 +121,18 @@ def _held(name: str, calibration: Calibration) -> str:
     if clock is None:
         return f"   {share} of the link"
     return f"   {share} of the peak at {clock / 1e9:.2f} GHz"
+
+
+def _refuse_sudo() -> None:
+    """Raise `UsageError` where a user called us through sudo: their Python and their file are not root's."""
+    from perfzero.record.launch import invoking_user
+
+    user = invoking_user()
+    if user is not None:
+        raise UsageError(
+            f"Through sudo the Python of {user.name} would run as root, and write a file of root's.\n"
+            "It needs no root, so run it without sudo: perfzero calibrate"
+        )
 
 
 def _measure(names: Sequence[str], *, python: str | None, seconds: float, force: bool) -> list[Calibration]:
