@@ -10,6 +10,7 @@ import pytest
 
 from perfzero.record.policy import (
     DEFAULTS,
+    LOST_WINDOWS,
     STEPS_PAUSE,
     Policy,
     Settings,
@@ -26,6 +27,7 @@ class Played:
     windows: list[tuple[float, str, float]] = field(default_factory=list)  # when, kind, how long
     opened: list[tuple[float, bool]] = field(default_factory=list)  # when, for a zoom
     lean: list[bool] = field(default_factory=list)  # of each window, bursts left out
+    periods: list[int] = field(default_factory=list)  # of each session for windows
     open_s: float = 0.0
 
     def kinds(self) -> list[str]:
@@ -45,12 +47,22 @@ def play(
     fails_until=0.0,
     no_zoom=False,
     settled_again_at=math.inf,
+    loses=0,
+    at_end_of=None,
 ):
-    """Run the policy against a recorder that obeys at once, in ticks of 0.2 s."""
+    """
+    Run the policy against a recorder that obeys at once, in ticks of 0.2 s.
+
+    The first windows of the steady state, so many as it *loses*, fail as they begin. *at_end_of* has what
+    to do with the policy when the window of a number, bursts left out, has ended.
+    """
     policy, played, step = Policy(settings), Played(), 0.2
     session, ends_at, lean = "none", -1.0, False
+    at_end_of = dict(at_end_of or {})
     for tick in range(round(seconds / step)):
         now = tick * step
+        if now >= ends_at:
+            at_end_of.pop(len(played.lean), lambda _: None)(policy)
         if now - step < settled_again_at <= now:
             policy.settled_again(now)
         sampling = now < ends_at
@@ -61,9 +73,13 @@ def play(
                 continue
             session = "zoom" if action.zoom else "window"
             played.opened.append((now, action.zoom))
+            played.periods += [] if action.zoom else [action.period_ns]
             lean = action.lean if not action.zoom else lean
         elif action.verb == "close":
             session = "none"
+        elif action.verb == "start" and loses and now >= settled_at and action.kind != "zoom":
+            loses, session = loses - 1, "none"
+            policy.failed(now)
         elif action.verb == "start":
             length = seconds - now if action.duration_s is None else action.duration_s
             ends_at = now + length
@@ -162,6 +178,20 @@ def test_a_pattern_that_was_asked_for_keeps_its_counters():
     assert set(play(Settings(continuous=True)).lean) == {True}
 
 
+def test_a_spacing_by_steps_that_comes_after_the_burst_brings_the_counters_back():
+    played = play(at_end_of={5: lambda policy: policy.every(20.0)}, seconds=200.0)
+    explicit = [lean for (_, kind, _), lean in zip_windows(played) if kind == "explicit"]
+    assert True in played.lean
+    assert set(explicit) == {False}
+
+
+def test_without_gpm_a_session_that_counted_on_it_is_opened_anew():
+    lost = play(at_end_of={5: lambda policy: policy.without_gpm()}, seconds=200.0)
+    assert [zoom for _, zoom in lost.opened] == [False, True, False, False]
+    early = play(at_end_of={3: lambda policy: policy.without_gpm()}, seconds=200.0)
+    assert early.opened == play(seconds=200.0).opened  # the session had them all
+
+
 def test_without_a_burst_there_is_no_session_in_which_the_counters_could_change():
     played = play(Settings(zoom_period_ns=None))
     assert len(played.opened) == 1
@@ -184,6 +214,15 @@ def test_near_the_cap_a_second_level_gets_its_long_window_and_its_burst():
     played = play(settled_again_at=25.0, capped=True)
     later = [(kind, length) for at, kind, length in played.windows if at >= 25.0]
     assert later[:2] == [("regular", DEFAULTS.capped_first_s), ("zoom", Settings().zoom_s)]
+
+
+def test_a_second_level_is_where_the_steady_state_begins():
+    policy, now = settled()
+    assert policy.steady_at_s == now
+    policy.settled_again(20.0)
+    assert policy.steady_at_s == 20.0
+    policy.settled_again(40.0)
+    assert policy.steady_at_s == 20.0
 
 
 @pytest.mark.parametrize("settings", [Settings(continuous=True), Settings(window_s=1.0, every_s=5.0)])
@@ -224,6 +263,43 @@ def test_a_zoom_that_cannot_be_opened_is_given_up_and_windows_go_on():
 
     assert "zoom" not in played.kinds()
     assert [at for at, kind, _ in played.windows if kind == "regular" and at > 60.0]
+
+
+@pytest.mark.parametrize("capped", [False, True])
+def test_a_close_look_that_was_lost_is_made_again(capped):
+    whole, lost = play(capped=capped), play(capped=capped, loses=2)
+    look = [w for w in zip_windows(lost) if w[0][0] >= 8.0]
+    wanted = [w for w in zip_windows(whole) if w[0][0] >= 8.0]
+
+    assert look[0][0][2] == (DEFAULTS.capped_first_s if capped else DEFAULTS.zoom_after_s)
+    assert [(kind, length, lean) for (_, kind, length), lean in look[:2]] == [
+        (kind, length, lean) for (_, kind, length), lean in wanted[:2]
+    ]
+    assert look[0][0][0] < 8.0 + 2 * DEFAULTS.retry_busy_s + 2.0
+
+
+def test_windows_that_are_always_lost_are_not_made_again_for_ever():
+    played = play(loses=99, seconds=900.0)
+    assert len(played.opened) < LOST_WINDOWS + 10
+
+
+def test_a_failure_between_windows_takes_nothing_back():
+    policy, _ = settled()
+    first = policy.decide(Situation(5.2, True, True, False, "window", False))
+    assert policy.decide(Situation(8.4, True, True, False, "window", False)).verb == "close"  # for the burst
+    policy.failed(8.6, zoom=True)
+    policy.decide(Situation(60.0, True, True, False, "none", False))
+    rest = policy.decide(Situation(60.2, True, True, False, "window", False))
+    assert first.duration_s + rest.duration_s == DEFAULTS.dense_s
+
+
+def test_a_rare_window_that_was_lost_is_not_made_again_at_once():
+    policy = Policy(Settings(zoom_period_ns=None))
+    for now in (5.0, 5.2, 15.0):
+        policy.decide(Situation(now, True, True, False, "window" if now > 5.0 else "none", False))
+    assert policy.decide(Situation(60.0, True, True, False, "window", False)).kind == "regular"
+    policy.failed(60.2)
+    assert policy.decide(Situation(76.0, True, True, False, "none", False)).verb == "nothing"
 
 
 def test_windows_by_steps_are_ten_windows_apart_at_least():
@@ -311,6 +387,16 @@ def test_shorter_samples_make_the_rest_of_the_close_look_shorter():
     assert dense == [DEFAULTS.zoom_after_s, (DEFAULTS.dense_s - DEFAULTS.zoom_after_s) / 2]
 
 
+def test_a_period_that_is_chosen_after_the_burst_gets_a_session_of_its_own():
+    played = play(at_end_of={4: lambda policy: policy.step_seen(3.0)}, seconds=600.0)  # the close look
+    assert played.periods == [2_000_000, 2_000_000, 5_000_000]
+
+
+def test_a_period_that_is_chosen_before_the_burst_waits_for_it():
+    played = play(at_end_of={3: lambda policy: policy.step_seen(3.0)}, seconds=600.0)
+    assert played.periods == [2_000_000, 5_000_000]
+
+
 def test_the_burst_covers_three_steps_in_five_thousand_samples():
     burst = values(Policy(DEFAULT).step_seen(0.05))
     assert burst["zoom_s"] == pytest.approx(0.15)
@@ -350,6 +436,30 @@ def test_several_overflows_of_one_window_count_once():
     assert policy.overflowed("the hardware buffer overflowed") is None
 
 
+@pytest.mark.parametrize(
+    ("then", "period_ns"),
+    [
+        (lambda policy: policy.step_seen(3.0), 5_000_000),
+        (lambda policy: policy.settled_again(9.0), 4_000_000),
+        (lambda policy: policy.every(60.0), 4_000_000),
+    ],
+)
+def test_what_is_seen_together_with_an_overflow_does_not_cancel_the_longer_period(then, period_ns):
+    policy, _ = settled()
+    assert policy.overflowed("the hardware buffer overflowed") is not None
+    then(policy)
+    assert policy.decide(Situation(200.0, True, True, False, "window", False)).verb == "close"
+    assert policy.decide(Situation(200.2, True, True, False, "none", False)).period_ns == period_ns
+
+
+def test_an_overflow_does_not_let_a_longer_period_wait():
+    policy, _ = settled()
+    policy.step_seen(3.0)  # before the burst it would wait
+    assert policy.overflowed("the hardware buffer overflowed") is None  # it has been told
+    assert policy.decide(Situation(6.0, True, True, False, "window", False)).verb == "close"
+    assert "period_ns" not in values(policy.step_seen(0.02))
+
+
 def test_after_an_overflow_short_steps_do_not_bring_the_short_period_back():
     policy, _ = settled()
     policy.overflowed("the hardware buffer overflowed")
@@ -362,6 +472,15 @@ def test_a_run_that_ends_when_it_is_sure_has_windows_sooner(capped):
     late = [at for at, kind, _ in played.windows if kind == "regular" and at > 12.0]
     assert len([at for at in late if at < 60.0]) >= 3
     assert late[1] - late[0] < 11.0
+
+
+def test_near_the_cap_the_close_look_lasts_as_long_as_its_window():
+    policy = Policy(Settings(zoom_period_ns=None))
+    policy.decide(Situation(5.0, True, True, True, "none", False))
+    action = policy.decide(Situation(5.2, True, True, True, "window", False))
+    assert action.duration_s == DEFAULTS.capped_first_s
+    assert policy.looks_closely(5.2 + DEFAULTS.capped_first_s - 0.1)
+    assert not policy.looks_closely(5.2 + DEFAULTS.capped_first_s)
 
 
 def test_the_close_look_lasts_from_warm_up_until_the_dense_stretch_is_over():

@@ -15,9 +15,10 @@ windows become rarer as a run goes on and repeats itself.
 
 With --until-sure they come 5, 10, 20, 40 ... s after the close look, near the cap 10, 20, 40 ... s.
 
-Which counters: all, until they have seen the steady state, for 3 s or near the cap 4 s. After the burst
-the session is opened anew anyway, from then on without those that cost half the CPU (`Action.lean`).
-Near the cap, where each window has its session, every second one samples all again.
+Which counters: the full set, until it has seen the steady state, for 3 s or near the cap 4 s. After the
+burst the session is opened anew anyway, from then on without those that cost half the CPU
+(`Action.lean`). Near the cap, where each window has its session, every second one samples the full set
+again. A window that was lost (`failed`) has seen nothing.
 
 A program that comes to another level soon after it had settled (`settled_again`) was still warming up:
 the close look is made once more, in half the time.
@@ -27,8 +28,9 @@ board is at its cap shows only then, and a session that is opened and closed aga
 window costs us as much as each later one.
 
 Once a step has been seen, length and period of windows and burst follow it (`perfzero.record.choice`),
-and after an overflow samples become longer. A period belongs to a session: a better one waits until a
-session is opened anyway, as it is after the burst, and only a clear gain is worth a session of its own.
+and after an overflow samples become longer. A period belongs to a session: before the burst a better one
+waits until a session is opened anyway, as it is then, unless the gain is clear. Later, and after an
+overflow, it gets a session of its own.
 """
 
 from __future__ import annotations
@@ -103,6 +105,9 @@ STEPS_PAUSE = 10
 PERIOD_CHANGES = 2
 """How often the period follows the steps of a run; what an overflow asks for is not counted."""
 
+LOST_WINDOWS = 3
+"""So many windows that failed are made again; where all do, trying costs 0.3 s of CPU each time."""
+
 ALIKE = 0.1
 """A window that would become longer or shorter by less than this share keeps its length."""
 
@@ -154,7 +159,9 @@ class Policy:
         self._zoomed = not self._zooms
         self._dense_s = defaults.dense_s
         self._lean = settings.continuous  # the last session for windows
-        self._all_seen = False  # the steady state, by all counters
+        self._all_seen = False  # the steady state, by the counters that a lean session lacks
+        self._before_window: tuple[float, bool, float] | None = None  # what `failed` takes back
+        self._lost = 0  # windows that it was taken back of
         self._looked_again = False
         self._steady_at: float | None = None
         self._close_until = 0.0  # when the close look is over
@@ -189,12 +196,20 @@ class Policy:
         self._dense_s = self._d.again_s
         self._steady_sampled_s, self._all_seen = 0.0, False
         self._zoomed = not self._zooms
-        self._reopen = self._lean
+        self._reopen = self._reopen or self._lean
 
     def failed(self, now_s: float, *, zoom: bool = False) -> None:
         """The counters could not be had, or were lost: try again later, but a *zoom* only once."""
         self._blocked_until = now_s + self._d.retry_busy_s
         self._zoomed = self._zoomed or zoom
+        if self._before_window is not None and self._lost < LOST_WINDOWS:
+            self._lost += 1
+            self._steady_sampled_s, self._all_seen, self._next_at = self._before_window
+        self._before_window = None
+
+    def without_gpm(self) -> None:
+        """GPM lends nothing any more: a session that counted on it is opened anew."""
+        self._reopen = self._reopen or self._lean
 
     def every(self, spacing_s: float) -> float:
         """
@@ -204,6 +219,7 @@ class Policy:
         """
         spacing_s = max(spacing_s, STEPS_PAUSE * self._window_s)
         self._settings = replace(self._settings, every_s=spacing_s)
+        self._reopen = self._reopen or self._lean  # what is asked for has all counters
         return spacing_s
 
     def step_seen(self, step_s: float) -> tuple[Choice, ...]:
@@ -232,7 +248,9 @@ class Policy:
             return ()
         self._period_changes += 1
         self._period_ns = int(choice.value)
-        self._reopen = step_s * 1e9 / self._opened_ns < FEWEST_SAMPLES_PER_STEP
+        # With the burst behind us no session is opened anyway: the period would never come into force.
+        too_few = step_s * 1e9 / self._opened_ns < FEWEST_SAMPLES_PER_STEP
+        self._reopen = self._reopen or too_few or self._zoomed
         return (choice,)
 
     def _choose_burst(self, step_s: float) -> tuple[Choice, ...]:
@@ -247,8 +265,11 @@ class Policy:
 
     def overflowed(self, why: str) -> Choice | None:
         """Samples of a window were lost, for the reason *why*: the longer period from the next one on."""
-        if not self._settings.adapt_period or self._period_ns > self._opened_ns:
-            return None  # asked for otherwise, or longer from the next window on already
+        if not self._settings.adapt_period:
+            return None
+        if self._period_ns > self._opened_ns:  # longer in the next session already, which cannot wait now
+            self._reopen, self._slowest_ns = True, self._period_ns
+            return None
         choice = period_after_overflow(self._opened_ns, why=why, window_s=self._window_s)
         if choice is not None:
             self._period_ns = self._slowest_ns = int(choice.value)
@@ -259,6 +280,7 @@ class Policy:
         """The next action."""
         if s.sampling or s.session == "opening":  # windows end by themselves
             return NOTHING
+        self._before_window = None  # it has ended well
         if not s.working or s.now_s < self._blocked_until:
             return NOTHING
         if self._worked_at is None:
@@ -323,6 +345,8 @@ class Policy:
         weight = max(1.0, settings.period_ns / self._opened_ns)
         dense_left = (self._dense_s - self._steady_sampled_s) / weight
         self._begun = True
+        before = (self._steady_sampled_s, self._all_seen, self._next_at)
+        close_look = False
         kind: WindowKind = "regular"
         length: float | None = self._window_s
         if settings.continuous:
@@ -336,10 +360,11 @@ class Policy:
             length = d.capped_first_s if first else max(d.capped_window_s, self._window_s)
             pause = self._rarer(capped=True) if self._steady else d.capped_warming_every_s
             self._close_until = s.now_s + length if first else self._close_until
+            close_look = first
         elif not self._steady:
             pause = d.warming_every_s
         elif dense_left > 0:
-            kind = "dense"
+            kind, close_look = "dense", True
             length = dense_left if self._zoomed else min(dense_left, d.zoom_after_s)
             self._close_until = s.now_s + length if self._zoomed else s.now_s + self._dense_s
             after = length + d.sure_every_s if settings.until_sure else d.every_s
@@ -351,6 +376,8 @@ class Policy:
             self._steady_sampled_s += (length or 0.0) * weight
             self._all_seen = self._all_seen or not self._lean
         self._next_at = max(s.now_s, self._next_at) + pause if self._explicit else s.now_s + pause
+        # A lost part of the close look is made again as soon as can be, any other window when its time comes.
+        self._before_window = before if close_look else (*before[:2], self._next_at)
         return Action("start", kind, length)
 
     def _rarer(self, *, capped: bool) -> float:
