@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 
 from perfzero.cli import main as main_module
 from perfzero.record import calibrate as measuring
-from perfzero.record.kept_roofs import own_path, read, with_kept_roofs
+from perfzero.record.kept_roofs import document, own_path, read, with_kept_roofs
 from perfzero.record.launch import Invoker
 from perfzero.record.signals import Signals
 from perfzero.sources import nvml
@@ -133,6 +134,38 @@ def test_a_second_measurement_takes_the_place_of_the_first(perfzero: Perfzero, f
     assert perfzero("--python", fake(bf16=(1.1e12, 1.1e12 / (0.8 * PEAK_BF16)))) == 0
 
     assert [c.roofs["bf16"] for c in read(own_path())] == [pytest.approx(0.8)]
+
+
+@pytest.mark.parametrize(
+    ("befalls", "code"),
+    [("sys.exit('RuntimeError: uncorrectable ECC error')", 3), ("os.kill(os.getppid(), 15)", 143)],
+)
+def test_what_befalls_the_second_gpu_leaves_the_first(
+    perfzero: Perfzero,
+    fake: Fake,
+    library: Library,
+    board: type,
+    survived: list[int],
+    befalls: str,
+    code: int,
+) -> None:
+    library.boards.append(board(uuid="GPU-bbbb", pids=(), utilization=0))
+    body = f"import os\nif os.environ['CUDA_VISIBLE_DEVICES'] == 'GPU-bbbb': {befalls}\ntime.sleep(0.2)"
+
+    assert perfzero("--python", fake(body=body)) == code
+    assert [c.uuid for c in read(own_path())] == ["GPU-aaaa"]
+    assert survived == []
+
+
+def test_what_another_perfzero_writes_meanwhile_stays(perfzero: Perfzero, fake: Fake, tmp_path: Path) -> None:
+    """As on two nodes that share a home directory."""
+    assert perfzero("--python", fake()) == 0
+    (mine,) = read(own_path())
+    (tmp_path / "other").write_bytes(document([replace(mine, uuid="GPU-of-another-node")]))
+    body = f"import shutil; shutil.copy({str(tmp_path / 'other')!r}, {str(own_path())!r}); time.sleep(0.2)"
+
+    assert perfzero("--python", fake(body=body)) == 0
+    assert [c.uuid for c in read(own_path())] == ["GPU-of-another-node", "GPU-aaaa"]
 
 
 @pytest.mark.parametrize("changes", [{"pids": (4711,)}, {"utilization": 38}])

@@ -73,6 +73,21 @@ def test_a_gpu_gets_the_roofs_that_were_measured_on_it_and_the_day(path: Path) -
     assert gpu.calibrated == {"dram": 4.3e12, "bf16": 0.91, "unix_s": 1.79e9}
 
 
+@pytest.mark.parametrize("newest", [0, 1])
+def test_of_two_files_the_newest_roofs_count(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, newest: int
+) -> None:
+    paths = [tmp_path / "ours.json", tmp_path / "theirs.json"]
+    for path, older in zip(paths, (newest != 0, newest != 1), strict=True):
+        day = replace(CALIBRATION, measured_ns=1_780_000_000_000_000_000, roofs={"dram": 4.0e12})
+        path.write_bytes(document([day if older else CALIBRATION]))
+    monkeypatch.setattr("perfzero.record.kept_roofs.readable_paths", lambda: paths)
+
+    (gpu,) = with_kept_roofs([H200])
+
+    assert gpu.calibrated == {"dram": 4.3e12, "bf16": 0.91, "unix_s": 1.79e9}
+
+
 @pytest.mark.parametrize("other", [{"uuid": "GPU-other"}, {"driver": "590.1"}, {"driver": None}])
 def test_roofs_of_another_gpu_or_under_another_driver_do_not_count(path: Path, other: dict[str, Any]) -> None:
     path.write_bytes(document([CALIBRATION]))

@@ -142,7 +142,7 @@ def _measure(names: Sequence[str], *, python: str | None, seconds: float, force:
     from perfzero.sources import nvml
 
     path = own_path()
-    kept = read(path)  # what cannot be read is said before the work, not after it
+    read(path)  # what cannot be read is said before the work, not after it
     gpus = nvml.select(names) if names else nvml.discover()
     if not gpus:
         raise NoGpu("The driver lists no GPU.\nWhat can be read on this machine: perfzero doctor")
@@ -154,9 +154,10 @@ def _measure(names: Sequence[str], *, python: str | None, seconds: float, force:
     for each in gpus:
         print(f"Measuring GPU {each.index}, {printable(each.name)}, with {chosen} ...", file=sys.stderr)
         found.append(measure(each, python=chosen, seconds=seconds, say=_say))
-    new = {(c.uuid, c.driver) for c in found}
-    _write(path, [*(c for c in kept if (c.uuid, c.driver) not in new), *found])
-    print(f"Kept in {path}; recordings from now on are held against it.", file=sys.stderr)
+        # At once, so that it outlasts whatever befalls the next GPU, and beside what stands there by
+        # now: another perfzero, on a node with the same home, may have written meanwhile.
+        _write(path, [*(c for c in read(path) if not c.of(each)), found[-1]])
+        print(f"Kept in {path}; recordings from now on are held against it.", file=sys.stderr)
     return found
 
 

@@ -138,7 +138,8 @@ def with_kept_roofs(gpus: Sequence[Gpu], *, say: Callable[[str], None] = lambda 
 
 
 def _calibrated(gpu: Gpu, kept: Sequence[Calibration], *, say: Callable[[str], None]) -> Gpu:
-    found = next((c for c in kept if c.of(gpu)), None)
+    # There are two where root and the user who called sudo have both calibrated it.
+    found = max((c for c in kept if c.of(gpu)), key=lambda c: c.measured_ns, default=None)
     if found is None:
         return gpu
     measured = {**found.roofs, "unix_s": found.measured_ns / 1e9}
