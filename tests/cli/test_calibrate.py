@@ -198,6 +198,19 @@ def test_a_python_that_is_none_is_a_usage_error(perfzero: Perfzero, tmp_path: Pa
     assert perfzero("--python", tmp_path / "nothing") == 2
 
 
+def test_a_python_is_found_from_the_folder_it_is_named_in(
+    perfzero: Perfzero, fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / "python").symlink_to(fake())
+    monkeypatch.chdir(tmp_path)
+
+    assert perfzero("--python", "env/python") == 0
+    assert perfzero("--python", "../env/python") == 2
+    # A link is not followed: the Python of a virtual environment is one.
+    assert measuring.choose_python("env/python") == str(tmp_path / "env" / "python")
+
+
 def test_show_and_forget_exclude_each_other(perfzero: Perfzero) -> None:
     assert perfzero("--show", "--forget") == 2
 

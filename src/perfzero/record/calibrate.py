@@ -88,7 +88,8 @@ class Answer:
 
 def choose_python(asked: str | None) -> str:
     """
-    *asked*, else perfzero's own Python or the first on the PATH, whichever has torch or cupy.
+    The whole path of *asked*, else of perfzero's own Python or the first on the PATH, whichever has
+    torch or cupy.
 
     Raises `UsageError` where *asked* is no program, `NoLibrary` where no framework is found.
     """
@@ -99,11 +100,13 @@ def choose_python(asked: str | None) -> str:
         candidates = [found]
     else:
         candidates = [p for p in (sys.executable, shutil.which("python3"), shutil.which("python")) if p]
-    for python in dict.fromkeys(candidates):
+    # It is started in another folder. Links stay: that of a virtual environment says which one it is.
+    pythons = list(dict.fromkeys(map(os.path.abspath, candidates)))
+    for python in pythons:
         if _has_framework(python):
             return python
     raise NoLibrary(
-        f"Neither torch nor cupy is installed for {enumeration(list(dict.fromkeys(candidates)))}; "
+        f"Neither torch nor cupy is installed for {enumeration(pythons)}; "
         "one of them has to do the work.\n"
         "Name the Python of an environment that has one: perfzero calibrate --python /path/to/python"
     )
