@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -10,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from perfzero.cli.judging import ChildJudge, judged, main
+from perfzero.cli import judging
+from perfzero.cli.judging import ChildJudge, judge_command, judged, main
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
 
@@ -69,3 +72,67 @@ def test_asking_does_not_wait_and_closing_ends_what_still_thinks() -> None:
     judge.close()
     assert time.monotonic() - began < 5.0
     assert judge.answer() is None  # it was not asked
+
+
+def test_the_judge_steps_back_before_it_loads_anything_and_is_not_meant_by_ctrl_c() -> None:
+    judge = ChildJudge()
+    judge.ask(RECORDINGS / "tiny_kernels", [0])
+    assert judge._process is not None
+    pid = judge._process.pid
+    assert os.getsid(pid) == pid
+    priorities, schedulers = [], []
+    deadline = time.monotonic() + 30.0
+    while (answer := judge.answer()) is None and time.monotonic() < deadline:
+        loaded = "numpy" in Path(f"/proc/{pid}/maps").read_text()
+        if loaded:
+            priorities.append(os.getpriority(os.PRIO_PROCESS, pid))
+            schedulers.append(os.sched_getscheduler(pid))
+        time.sleep(0.002)
+
+    assert answer is not None
+    assert answer[0].rule == "launch_bound"
+    assert set(priorities) == {19}
+    assert schedulers[-1] == os.SCHED_BATCH
+
+
+def test_the_priority_holds_against_programs_of_other_sessions() -> None:
+    enabled = Path("/proc/sys/kernel/sched_autogroup_enabled")
+    if (
+        not enabled.exists()
+        or enabled.read_text().strip() != "1"
+        or not os.access("/proc/self/autogroup", os.W_OK)
+    ):
+        pytest.skip("no session is a scheduling group of its own here")
+    code = "print(open('/proc/self/autogroup').read())"
+    command = judge_command()
+    command[-1] = command[-1].replace("from perfzero.cli.judging import main\nmain()", code)
+    said = subprocess.run(command, capture_output=True, text=True, check=True, start_new_session=True).stdout
+    assert said.split()[1:] == ["nice", "19"]
+
+
+def test_a_judge_that_hangs_ends_by_itself_and_counts_as_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "LIMIT_S", 1)
+    command = judge_command()
+    command[-1] = command[-1].replace("from perfzero", "import time; time.sleep(60)\nfrom perfzero")
+    assert answer_of(ChildJudge(command), RECORDINGS) == {}
+
+
+def test_a_judge_that_cannot_be_killed_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "PARTING_S", 0.1)
+    judge = saying("import time; time.sleep(60)")
+    judge.ask(RECORDINGS, [0])
+    process = judge._process
+    assert process is not None
+    with monkeypatch.context() as disk:
+        disk.setattr(process, "kill", lambda: None)  # it waits for a disk
+        judge.close()
+    process.kill()
+    process.wait()
+
+
+def test_what_a_judge_did_that_was_stopped_is_counted() -> None:
+    judge = saying("while True: pass")
+    judge.ask(RECORDINGS, [0])
+    time.sleep(0.5)
+    judge.close()
+    assert 0.05 < judge.cpu_s < 5.0

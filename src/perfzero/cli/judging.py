@@ -1,13 +1,15 @@
 """
 The judge of `--until-sure`: the analysis of a recording that is being written, in a process of its own.
 
-Judging takes half a second of CPU, and NumPy's time must not become the recorder's: its ticks go on
-meanwhile, and the observed program keeps the processors it is on (the judge never takes one away).
-A recording can be read while it is written; nothing is written into it.
+Judging takes about a second of CPU and 150 MB of memory, and NumPy's time must not become the recorder's:
+its ticks go on meanwhile. The judge runs at the lowest priority from its first line on: where all
+processors are busy it gets a hundredth of one. A judge that hangs ends itself (`LIMIT_S`), whether or
+not the recorder is still there. A recording can be read while it is written; nothing is written into it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import subprocess
@@ -23,6 +25,28 @@ from perfzero.values import jsonable
 
 ANSWER_LIMIT = 1 << 16
 """An answer is some hundred bytes per GPU: it fits into the pipe, and need not be read while written."""
+
+LIMIT_S = 180
+"""A judge that has not answered by then hangs: a second of CPU takes one of a hundredth of a core 100 s."""
+
+PARTING_S = 1.0
+"""How long to wait for a judge that was killed: one that waits for a disk does not end before it."""
+
+CODE = """
+import signal, os, sys
+signal.alarm({limit})
+os.nice(19)
+try:
+    # A session of its own is a scheduling group of its own, and priorities count only within one.
+    with open("/proc/self/autogroup", "w") as group:
+        group.write("19")
+except OSError:
+    pass
+sys.path.insert(0, {package!r})
+from perfzero.cli.judging import main
+main()
+"""
+"""What a judge runs: out of the way before anything is imported, which is half of its work."""
 
 
 class ChildJudge:
@@ -71,18 +95,32 @@ class ChildJudge:
     def close(self) -> None:
         """Stop thinking."""
         process, self._process = self._process, None
-        if process is not None:
+        if process is None:
+            return
+        if process.poll() is None:  # what it did so far has cost what it cost
+            self.cpu_s += cpu_s(process.pid)
             process.kill()
-            process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(PARTING_S)
+        assert process.stdout is not None
+        process.stdout.close()
 
 
 def judge_command() -> list[str]:
     """The command line of a judge, to which folder and GPUs are added; see `sampler_command`."""
     package = str(Path(perfzero.__file__).parent.parent)
-    code = f"import sys; sys.path.insert(0, {package!r}); from perfzero.cli.judging import main; main()"
-    return [sys.executable, "-I", "-c", code]
+    return [sys.executable, "-I", "-c", CODE.format(limit=LIMIT_S, package=package)]
+
+
+def cpu_s(pid: int) -> float:
+    """The CPU time of the process *pid* in seconds; 0 where it does not show."""
+    import psutil
+
+    try:
+        times = psutil.Process(pid).cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(times.user + times.system)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -1,7 +1,7 @@
 """
 The processes that the recorder starts beside itself, sampler and judge: what they get, and how they behave.
 
-They keep out of the observed program's way: no thread per core, and never its processor.
+They keep out of the observed program's way: no thread per core, and never in the middle of its time slice.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ def plain_environment() -> dict[str, str]:
 
 
 def stay_behind() -> None:
-    """Never take the processor from a program that is running on it: wait for the end of its time slice."""
+    """
+    Never interrupt a program that is running: wait for the end of its time slice.
+
+    This puts no limit on our share of a processor. Who needs much of one lowers its priority besides, as
+    the judge does; the sampler must not, or it would empty its buffer too late.
+    """
     with contextlib.suppress(OSError):  # a sandbox may forbid it
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
