@@ -120,6 +120,13 @@ def test_one_outlier_is_no_pulse():
     assert list(trains(stretches(table(values)))) == []
 
 
+def test_a_recording_of_five_minutes_is_searched_to_its_end():
+    """300,000 samples of 1 ms."""
+    parts = stretches(table(np.zeros(300_000)))
+
+    assert [part.rows for part in parts] == [300_000]
+
+
 @pytest.mark.parametrize("rows", [0, 1, 3])
 def test_too_few_samples_make_no_stretch(rows: int):
     assert stretches(table(np.zeros(rows))) == ()

@@ -126,6 +126,27 @@ def test_a_checkpoint_and_a_pause_for_logging_are_two_kinds():
     assert [event.period_steps for event in events] == [40, 20]
 
 
+def test_time_in_which_no_onsets_were_looked_for_does_not_count(monkeypatch):
+    samples, onsets = program(every=40, event_s=0.5)
+    searched = len(samples) // 2
+    monkeypatch.setattr("perfzero.series.rare.LONGEST_TABLE", searched)
+    event = the_only(rare_events(samples, onsets[onsets < samples.end_ns[searched - 1]]))
+
+    assert event.count == 6
+    assert event.share == pytest.approx(0.2, abs=0.01)
+
+
+@pytest.mark.parametrize("lost", ["launches", "dram_write_bytes"])
+def test_a_counter_that_this_gpu_lacks_is_not_missed(lost):
+    samples, onsets = program(every=40, event_s=0.5)
+    columns = {name: column for name, column in samples.columns.items() if name != lost}
+
+    for without in (columns, columns | {lost: np.full(len(samples), np.nan)}):
+        event = the_only(rare_events(Samples(samples.start_ns, samples.end_ns, without), onsets))
+
+        assert (event.nature, event.count, event.period_steps) == ("stall", 12, 40)
+
+
 def test_one_event_has_no_period():
     samples, onsets = program(every=100, event_s=0.5, seconds=9)
     event = the_only(rare_events(samples, onsets))

@@ -26,7 +26,9 @@ from typing import Literal
 
 import numpy as np
 
+from perfzero.series.anchors import LONGEST_TABLE
 from perfzero.series.gaps import find_gaps, stretches
+from perfzero.series.segments import median
 from perfzero.series.stats import shared_out
 from perfzero.values import FloatArray, IntArray, Samples
 
@@ -137,11 +139,16 @@ def rare_events(
 
     *starts_ns*: onsets of steps; without them *step_s* helps to tell rare gaps from those of each step.
     """
-    samples = samples.where(np.isfinite(samples.column("gr_active")))
+    by_onsets = starts_ns is not None and len(starts_ns) > FEWEST_STEPS
+    seen = np.isfinite(samples.column("gr_active"))
+    if by_onsets:
+        # Onsets were not looked for in later ones: no event could be found there, but the time would count.
+        seen[LONGEST_TABLE:] = False
+    samples = samples.where(seen)
     if len(samples) == 0:
         return ()
     shortest_alone_s = 0.0
-    if starts_ns is not None and len(starts_ns) > FEWEST_STEPS:
+    if starts_ns is not None and by_onsets:
         found, parts = _in_steps(samples, starts_ns)
         shortest_alone_s = ALONE * float(np.median(np.diff(starts_ns))) / 1e9
     else:
@@ -193,7 +200,7 @@ def _in_steps(samples: Samples, starts_ns: IntArray) -> tuple[list[_Event], list
     levels = _levels(samples, intervals)
     slowest = float(np.quantile(length[whole & ~long], 0.99))
     long &= length >= middle + APART * (slowest - middle)
-    usual = np.nanmedian(levels[whole & ~long & ~short], axis=0)
+    usual = median(levels[whole & ~long & ~short])
     different = _different(levels, usual)
     long &= different
     # Between short steps with other work, a missed onset makes one of usual length.
