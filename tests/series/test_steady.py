@@ -194,6 +194,20 @@ def test_the_second_in_which_the_program_ends_is_left_out():
     assert kind_of(Samples.concat([busy, idle]), 33).end_ns == START_NS + 30 * SECOND_NS
 
 
+@pytest.mark.parametrize("began_ns", [1, START_NS + 10**10], ids=["in 1970", "after its end"])
+def test_a_row_with_a_broken_start_changes_nothing(began_ns: int):
+    """It would be laid out over the 1.7e9 seconds since 1970, or count negative time."""
+    whole = observe([BUSY], seconds=40, warm_up=[SLOW], warm_up_s=10.0)
+    first = {name: column[:1] for name, column in whole.gpm.columns.items()}
+    broken = Samples(np.array([began_ns], np.int64), whole.gpm.end_ns[:1], first)
+    times = {"start_ns": whole.start_ns, "end_ns": whole.end_ns}
+
+    found = find_steady(Samples.concat([broken, whole.gpm]), whole.pm, **times)
+    assert found == find_steady(whole.gpm, whole.pm, **times)
+    assert find_steady(broken, whole.pm, **times) == find_steady(Samples.empty(), whole.pm, **times)
+    assert len(bin_means(broken, ("gr_active",))[0]) == 0
+
+
 def test_what_moves_on_and_meets_its_first_level_again_has_not_come_back():
     """Eight seconds at one level, thirty at each of two others, and eight more at the first."""
     parts = [(8.0, 0.9), (30.0, 0.5), (30.0, 0.3), (8.0, 0.9)]

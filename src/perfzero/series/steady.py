@@ -100,6 +100,12 @@ SHORT_NS = 450_000_000
 GPM's rows shorter than this are left out: its averages of 0.2 s were off by a quarter (H200, dram_active).
 """
 
+LONGEST_NS = 3600 * BIN_NS
+"""
+Rows longer than this are left out: no source averages over an hour, but one whose first start was read as
+0 has a row that began in 1970, with 1.7e9 seconds to be laid out.
+"""
+
 CHANNELS = ("gr_active", "tensor_active", "dram_active", "dram_read_bytes", "sm_active", "pcie_rx_bytes")
 
 How = Literal["stable", "fallback", "short", "none"]
@@ -135,7 +141,7 @@ def bin_means(samples: Samples, names: tuple[str, ...]) -> tuple[IntArray, Float
     """
     if len(samples) == 0:
         return np.empty(0, np.int64), np.empty((0, len(names)))
-    samples = _cut_at_seconds(samples, names)
+    samples = _cut_at_seconds(_believable(samples), names)
     second = samples.start_ns // BIN_NS
     found, index = np.unique(second, return_inverse=True)
     length = samples.duration_s
@@ -152,6 +158,12 @@ def bin_means(samples: Samples, names: tuple[str, ...]) -> tuple[IntArray, Float
             means[:, column] = np.where(time > 0, summed / time, np.nan)
     enough = covered >= BIN_COVERAGE
     return found[enough] * BIN_NS, means[enough]
+
+
+def _believable(samples: Samples) -> Samples:
+    """*samples* without rows that last no time, or far longer than anything is averaged over."""
+    length = samples.end_ns - samples.start_ns
+    return samples.where((length > 0) & (length <= LONGEST_NS))
 
 
 def _cut_at_seconds(samples: Samples, names: tuple[str, ...]) -> Samples:
@@ -186,6 +198,7 @@ def find_steady(
     seconds each took, (s,). The stretch ends with the last work that was sampled: what comes after is
     the program's end, and GPM's rows of several seconds may not show it.
     """
+    always, sampled = _believable(always), _believable(sampled)
     found = _find_steady(always, sampled, start_ns=start_ns, end_ns=end_ns, step_times=step_times)
     found = replace(found, end_ns=_followed_ns(found, sampled, end_ns=end_ns))
     last_ns = _last_work_ns(sampled.between(found.start_ns, found.end_ns))
