@@ -17,7 +17,7 @@ import pytest
 
 from perfzero.cli import main as main_module
 from perfzero.record import calibrate as measuring
-from perfzero.record.kept_roofs import document, own_path, read, with_kept_roofs
+from perfzero.record.kept_roofs import Calibration, document, own_path, read, with_kept_roofs
 from perfzero.record.launch import Invoker
 from perfzero.record.signals import Signals
 from perfzero.sources import nvml
@@ -35,6 +35,16 @@ STAGES: dict[str, tuple[float, float]] = {  # amount and seconds of a call
     "l2_reread": (5e8, 5e8 / 5.5e12),
     "bf16": (1.1e12, 1.1e12 / (0.90 * PEAK_BF16)),
 }
+
+KEPT = Calibration(
+    uuid="GPU-of-another-node",
+    driver="580.159.04",
+    name="NVIDIA H200",
+    measured_ns=1_790_000_000_000_000_000,
+    perfzero="0.1.0",
+    framework="torch 2.11.0",
+    roofs={"dram": 4.3e12},
+)
 
 PROGRAM = """#!{python}
 import json, sys, time
@@ -159,9 +169,8 @@ def test_what_befalls_the_second_gpu_leaves_the_first(
 
 def test_what_another_perfzero_writes_meanwhile_stays(perfzero: Perfzero, fake: Fake, tmp_path: Path) -> None:
     """As on two nodes that share a home directory."""
-    assert perfzero("--python", fake()) == 0
-    (mine,) = read(own_path())
-    (tmp_path / "other").write_bytes(document([replace(mine, uuid="GPU-of-another-node")]))
+    own_path().parent.mkdir(parents=True)
+    (tmp_path / "other").write_bytes(document([KEPT]))
     body = f"import shutil; shutil.copy({str(tmp_path / 'other')!r}, {str(own_path())!r}); time.sleep(0.2)"
 
     assert perfzero("--python", fake(body=body)) == 0
@@ -409,6 +418,23 @@ def test_a_file_that_cannot_be_read_stops_the_work_before_it_begins(perfzero: Pe
     assert perfzero("--show") == 4
     assert perfzero("--forget") == 0
     assert not own_path().exists()
+
+
+@pytest.mark.parametrize("figure", ["null", "1e308"])
+@pytest.mark.parametrize("arguments", [("--show",), ("--show", "--format", "json"), ()])
+def test_a_file_with_an_impossible_figure_is_the_files_mistake_not_ours(
+    perfzero: Perfzero,
+    fake: Fake,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    figure: str,
+) -> None:
+    own_path().parent.mkdir(parents=True)
+    text = document([replace(KEPT, roofs={"bf16": 0.125})]).decode()
+    own_path().write_text(text.replace("0.125", figure))
+
+    assert perfzero(*arguments, "--python", fake(body="sys.exit('it was started')")) == 4
+    assert "perfzero calibrate --forget" in capsys.readouterr().err
 
 
 def test_a_place_that_cannot_be_written_is_said(

@@ -137,6 +137,18 @@ def test_a_roof_that_is_no_number_is_refused(path: Path, roofs: Any) -> None:
         read(path)
 
 
+@pytest.mark.parametrize("kind", ["roofs", "rates", "sm_clock_hz"])
+@pytest.mark.parametrize("figure", [None, -1.0, 1e308])
+def test_a_figure_that_no_gpu_can_have_is_refused(path: Path, kind: str, figure: float | None) -> None:
+    changed(path, **{kind: {"bf16": figure}})
+
+    with pytest.raises(InputError, match=kind):
+        read(path)
+
+    changed(path, **{kind: {"bf16": 0.0}})
+    assert getattr(read(path)[0], kind) == {"bf16": 0.0}
+
+
 def test_a_link_is_not_followed(path: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_bytes(document([CALIBRATION]))
     path.symlink_to(tmp_path / "elsewhere")

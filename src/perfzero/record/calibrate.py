@@ -32,7 +32,7 @@ from perfzero import __version__, hardware
 from perfzero.diagnose.roofs import link_in_use
 from perfzero.errors import DeviceBusy, NoLibrary, NotSupported, SourceError, UsageError
 from perfzero.record import calibration_program
-from perfzero.record.kept_roofs import Calibration
+from perfzero.record.kept_roofs import Calibration, possible
 from perfzero.record.signals import Signals
 from perfzero.sources import nvml
 from perfzero.store.decode import clean_text, decode, parse_json
@@ -189,7 +189,7 @@ def calibrate(
         perfzero=__version__,
         framework=answer.framework,
         roofs=sound,
-        rates=made.rates,
+        rates={name: rate for name, rate in made.rates.items() if possible(rate)},
         sm_clock_hz=made.sm_clock_hz,
     )
 

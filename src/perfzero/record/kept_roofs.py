@@ -32,6 +32,9 @@ FORMAT = 1
 MAX_BYTES = 1 << 20
 """A calibration takes 700 bytes; a thousand of them fit."""
 
+MAX_FIGURE = 1e18
+"""A rate of 1e18 FLOP/s is that of a supercomputer; what is larger would fill the screen with digits."""
+
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
@@ -107,6 +110,8 @@ def read(path: Path) -> tuple[Calibration, ...]:
             raise ValueError(
                 f"its format {kept.format} is not {FORMAT}: another version of perfzero wrote it"
             )
+        for calibration in kept.calibrations:
+            _refuse_impossible(calibration)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(
@@ -114,6 +119,19 @@ def read(path: Path) -> tuple[Calibration, ...]:
             "Remove them and measure again: perfzero calibrate --forget; perfzero calibrate"
         ) from error
     return kept.calibrations
+
+
+def possible(figure: float) -> bool:
+    """Whether *figure* may stand in the file: it is there (no NaN), not negative, and not endless."""
+    return 0 <= figure <= MAX_FIGURE
+
+
+def _refuse_impossible(calibration: Calibration) -> None:
+    """Raise ValueError for a figure that is missing (null) or far from anything a GPU does."""
+    for kind in ("roofs", "rates", "sm_clock_hz"):
+        for name, value in getattr(calibration, kind).items():
+            if not possible(value):
+                raise ValueError(f"its {kind}[{name[:80]!r}] cannot be a figure of a GPU")
 
 
 def document(calibrations: Sequence[Calibration]) -> bytes:
