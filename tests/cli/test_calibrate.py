@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 
@@ -21,6 +22,8 @@ from perfzero.record.kept_roofs import Calibration, document, own_path, read, wi
 from perfzero.record.launch import Invoker
 from perfzero.record.signals import Signals
 from perfzero.sources import nvml
+from perfzero.sources.synthetic import H200
+from perfzero.values import Samples
 from simulated_nvml import Library
 
 PEAK_DRAM = 2 * 3201e6 * 6144 / 8
@@ -374,6 +377,54 @@ def test_through_sudo_nothing_runs_and_nothing_is_written(
     assert perfzero(*arguments, "--python", fake(bf16=(1.1e12, 1.1e12 / (0.8 * PEAK_BF16)))) == code
     assert ("without sudo" in capsys.readouterr().err) is (code == 2)
     assert own_path().read_bytes() == before
+
+
+def test_the_program_sees_one_gpu_and_neither_the_users_folder_nor_a_tf32_switch(
+    perfzero: Perfzero,
+    fake: Fake,
+    library: Library,
+    board: type,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    library.boards.append(board(uuid="GPU-bbbb", pids=(), utilization=0))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
+    monkeypatch.chdir(tmp_path)
+    body = (
+        "import os; gpu, switch = map(os.environ.get, ('CUDA_VISIBLE_DEVICES', 'NVIDIA_TF32_OVERRIDE'));"
+        f"open({str(tmp_path / 'seen')!r}, 'a').write(f'{{gpu}} {{os.getcwd()}} {{switch}}\\n');"
+        "time.sleep(0.2)"
+    )
+
+    assert perfzero("--python", fake(body=body)) == 0
+    assert (tmp_path / "seen").read_text().splitlines() == ["GPU-aaaa / None", "GPU-bbbb / None"]
+
+
+def test_a_file_that_is_called_torch_does_not_make_a_framework(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a Python looks for it is not the user's folder."""
+    (tmp_path / "python").write_text(f"#!/bin/sh\npwd > {tmp_path}/seen\nexit 0\n")
+    (tmp_path / "python").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+
+    assert measuring.choose_python("./python") == str(tmp_path / "python")
+    assert (tmp_path / "seen").read_text() == "/\n"
+
+
+def test_the_clock_of_a_product_is_that_of_its_own_stretch() -> None:
+    """Before it the clock was still high, after it it is high again."""
+    ends = np.arange(6, dtype=np.int64) * 100
+    clocks = np.array([1980.0, 1980.0, 1400.0, 1380.0, 1980.0, 1980.0]) * 1e6
+    board = Samples(ends - 10, ends, {"sm_clock": clocks})
+    stage = measuring.Stage(amount=1e12, seconds=2e-3, start_ns=200, end_ns=400)
+
+    made = measuring.roofs_of(H200, measuring.Answer("torch", {"bf16": stage}), board)
+    assert made.sm_clock_hz == {"bf16": 1390e6}
+
+    unread = replace(stage, start_ns=301, end_ns=400)
+    assert measuring.roofs_of(H200, measuring.Answer("torch", {"bf16": unread}), board).roofs == {}
 
 
 def test_a_program_that_does_not_end_is_ended(
