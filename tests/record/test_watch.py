@@ -220,6 +220,23 @@ def test_a_program_that_settles_late_is_read_every_second_for_a_while_too(stage)
     stage.end()
 
 
+def test_a_program_that_never_settles_is_read_seldom_once_it_is_taken_to_be_steady(stage):
+    watch = stage.watch(settings=Settings(first_after_s=0.0, zoom_period_ns=None))
+    watch.take()
+    stage.puppet.be_ready()
+    levels, reads = np.random.default_rng(1).choice([8.0, 30.0, 97.0], 1000), []
+
+    def go_on(tick):
+        stage.library.gpm_values = {1: levels[tick // 5]}
+        reads.append(stage.library.calls["nvmlGpmSampleGet"])
+
+    played_by_puppet(stage, 120.0, before_each=go_on)
+    stage.end()
+    assert not [n for n in stage.said if "warm-up is over" in n]
+    assert reads[125] - reads[25] >= 30  # in 20 s: every half second
+    assert reads[595] - reads[495] <= 7
+
+
 def test_a_second_level_is_noted_and_looked_at_closely(stage, steps_found):
     looked = steps_found(None, None, 0.3)
     watch = settled_sampling(stage)
@@ -250,10 +267,11 @@ def test_a_level_that_holds_is_settled_once(stage):
 # --- the counters of a window ---
 
 
-def played_by_puppet(stage, seconds):
-    """The puppet does what it is told at once; returns the counters of each session for windows."""
+def played_by_puppet(stage, seconds, before_each=lambda tick: None):
+    """The puppet does at once what it is told; returns the counters of each session for windows."""
     puppet, done, kind, asked = stage.puppet, len(stage.puppet.did), "", []
-    for _ in range(round(seconds / 0.2)):
+    for tick in range(round(seconds / 0.2)):
+        before_each(tick)
         for verb, options in puppet.did[done:]:
             if verb == "open":
                 zoom = options["period_ns"] < 1_000_000
@@ -304,6 +322,22 @@ def test_without_gpm_no_window_does_without_the_fp32_pipe(stage):
     assert len(asked) == 2
     assert all("fma_active" in names for names in asked)
     assert [c["value"] for c in watch.chosen()] == [len(PM_CONTINUOUS) + 1]
+
+
+def test_when_gpm_is_lost_during_a_run_windows_sample_what_it_lent(stage):
+    stage.library.boards[0].power_mw = 300_000
+    watch = stage.watch()
+    watch.take()
+    stage.puppet.be_ready()
+    before = played_by_puppet(stage, 40.0)
+    stage.library.fail = {"nvmlGpmSampleGet": pynvml.NVML_ERROR_GPU_IS_LOST}
+    after = played_by_puppet(stage, 100.0)
+    stage.end()
+    assert before == [PM_DEFAULT, PM_CONTINUOUS]
+    assert [(len(names), "fma_active" in names) for names in after] == [(len(PM_CONTINUOUS) + 1, True)]
+    told = [(c["value"], c["why"]) for c in watch.chosen()]
+    assert [value for value, _ in told] == [len(PM_CONTINUOUS), len(PM_CONTINUOUS) + 1]
+    assert "GPM delivers nothing" in told[-1][1]
 
 
 # --- the step, and what hangs on it ---

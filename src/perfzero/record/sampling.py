@@ -189,6 +189,10 @@ class Sampling:
         except OSError as error:
             self._give_up("SourceError", f"The sampler cannot be started: {error}.")
 
+    def without_gpm(self) -> None:
+        """GPM is gone: sessions that are opened from now on sample what it lent."""
+        self._gpm = False
+
     def act(self, action: Action) -> None:
         """Pass *action* on to the sampler, which must be `alive`."""
         client = self._client

@@ -81,6 +81,7 @@ LOOKS = 2
 LOOK_AGAIN = 1.3
 """Where windows are spaced by steps, the next look comes when the run is so many times as old."""
 
+LENT = "what GPM lent is sampled, since GPM delivers nothing any more"
 LEAN = "all have seen the steady state: those of the L2 and the FP32 pipe, half the CPU, are left out"
 COMPLETE = "those that were left out are looked at again"
 """Why the windows of a session have the counters that they have."""
@@ -155,7 +156,8 @@ class GpuWatch:
         self._window_ends_s = math.inf
         self._pending: dict[str, list[Samples]] = {}
         self._told_settled = self._told_again = False
-        self._lean = settings.continuous
+        self._lean = False
+        self._counters: tuple[str, ...] = ()  # of the last session for windows
 
     def open(self) -> None:
         """Take the board and GPM. Raises `SourceError` only when the GPU itself cannot be read."""
@@ -370,12 +372,18 @@ class GpuWatch:
             return WAITING_EVERY_S
         if self._warming or not self._sampling.wanted:
             return GPM_EARLY_EVERY_S
-        return GPM_EVERY_S[0 if self._settling.may_change(now_s) else calm(now_s)]
+        soon = self._settling.may_change(now_s) and not self._never_settled
+        return GPM_EVERY_S[0 if soon else calm(now_s)]
 
     @property
     def _warming(self) -> bool:
         """Whether the program has not settled, or seems to leave the level at which it had."""
-        return self._settling.settled_at is None or self._settling.doubted
+        return (self._settling.settled_at is None and not self._never_settled) or self._settling.doubted
+
+    @property
+    def _never_settled(self) -> bool:
+        """Whether it was taken to be steady without having settled: no level is waited for any more."""
+        return self._settling.settled_at is None and self._policy.steady_at_s is not None
 
     def _board_every_s(self, now_s: float) -> float:
         if self._resting:
@@ -390,6 +398,8 @@ class GpuWatch:
         if self._gpm is not None:
             self._gpm.close()
             self._gpm = None
+            self._sampling.without_gpm()
+            self._policy.without_gpm()
 
     def _hold(self, stream: str, samples: Samples) -> None:
         if not len(samples):
@@ -492,12 +502,13 @@ class GpuWatch:
 
     def _counters_chosen(self, *, lean: bool) -> None:
         """Remember that windows have other counters from now on; nobody has to be told."""
-        if lean == self._lean:
+        before, names = self._counters, windows_counters(lean=lean, gpm=self._gpm is not None)
+        if names == before:
             return
-        self._lean = lean
-        names = windows_counters(lean=lean, gpm=self._gpm is not None)
-        why = LEAN if lean else COMPLETE
-        self._choices.append((self._now_s, Choice("counters", len(names), why)))
+        why = LENT if lean and self._lean else LEAN if lean else COMPLETE
+        self._counters, self._lean = names, lean
+        if before:
+            self._choices.append((self._now_s, Choice("counters", len(names), why)))
 
     def _sampling_pressed(self, why: str) -> None:
         choice = self._policy.overflowed(why)
