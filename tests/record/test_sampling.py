@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from perfzero.errors import NotPermitted, SourceError
-from perfzero.record.policy import Settings
+from perfzero.record.policy import Action, Settings
 from perfzero.record.sampling import OWN_PAUSE_S, PATIENCE_S, RESTARTS
 from perfzero.record.watch import GpuWatch
 from puppet_sampler import MS, Puppet, Stage, sampling
@@ -205,6 +207,40 @@ def test_a_zoom_that_cannot_be_opened_does_not_end_the_windows(stage):
 
     assert refusals == 1
     assert len(watch.windows) > 8
+
+
+# --- samples that were lost ---
+
+
+def zooming(stage: Stage) -> GpuWatch:
+    """A watch whose sampler is in the middle of a burst."""
+    watch = sampling(stage)
+    watch._sampling.act(Action("open", zoom=True, period_ns=20_000, duration_s=0.05))
+    stage.puppet.begin("zoom")
+    stage.go_on()
+    assert watch._sampling.session == "zoom"
+    return watch
+
+
+def test_a_burst_that_overflowed_or_was_emptied_late_leaves_the_windows_alone(stage):
+    watch = zooming(stage)
+    gap = {"start_ns": START, "end_ns": START + MS, "samples": 50}
+    stage.puppet.say("gap", reason="the hardware buffer overflowed", **gap)
+    fields = {"kind": "zoom", "start_ns": START, "end_ns": START + MS, "period_ns": 20_000}
+    stage.puppet.say("window", gpu=0, samples=1, lost=50, late_s=0.4, more=False, **fields)
+    stage.go_on()
+    stage.end()
+    assert watch.chosen() == []
+
+
+@pytest.mark.parametrize(("period_ns", "chosen"), [(2 * MS, 1), (4 * MS, 0)])
+def test_longer_samples_leave_the_buffer_more_room(stage, period_ns, chosen):
+    watch = sampling(stage)
+    fields = {"kind": "regular", "start_ns": START, "end_ns": START + MS, "period_ns": period_ns}
+    stage.puppet.say("window", gpu=0, samples=1, lost=0, late_s=0.4, more=False, **fields)
+    stage.go_on()
+    stage.end()
+    assert len(watch.chosen()) == chosen
 
 
 # --- what is said ---
