@@ -194,6 +194,30 @@ def test_the_second_in_which_the_program_ends_is_left_out():
     assert kind_of(Samples.concat([busy, idle]), 33).end_ns == START_NS + 30 * SECOND_NS
 
 
+def ending_with(rest: float, work: float) -> float:
+    """Seconds judged of twenty at work, after which come a rest and some more work, of so many seconds."""
+    parts = [(20.0, BUSY), (rest, NOTHING), (work, BUSY), (1.0 - rest - work, NOTHING)]
+    begin, tables = START_NS, []
+    for seconds, phase in parts:
+        end = begin + round(seconds * SECOND_NS)
+        tables.append(signal([phase], start_ns=begin, end_ns=end, period_ns=2_000_000))
+        begin = end
+    # A rest of 20 ms before, such as programs have.
+    idle = np.where(np.arange(len(tables[0])) % 500 < 10, 0.0, 1.0)
+    tables[0] = tables[0].with_columns({n: c * idle for n, c in tables[0].columns.items()})
+    gpm = signal([BUSY], start_ns=START_NS, end_ns=begin, period_ns=SECOND_NS // 2)
+    found = find_steady(gpm, Samples.concat(tables), start_ns=START_NS, end_ns=begin)
+    return (found.end_ns - START_NS) / SECOND_NS
+
+
+def test_a_moment_of_work_long_after_the_rest_is_the_end_and_not_judged():
+    assert ending_with(rest=0.8, work=0.002) == pytest.approx(20.0, abs=0.01)
+
+
+def test_a_program_that_rests_and_works_on_is_judged_to_its_last_work():
+    assert ending_with(rest=0.3, work=0.3) == pytest.approx(20.6, abs=0.01)
+
+
 @pytest.mark.parametrize("began_ns", [1, START_NS + 10**10], ids=["in 1970", "after its end"])
 def test_a_row_with_a_broken_start_changes_nothing(began_ns: int):
     """It would be laid out over the 1.7e9 seconds since 1970, or count negative time."""

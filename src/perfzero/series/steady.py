@@ -80,6 +80,15 @@ COMES_BACK = 0.5
 TURN = 0.05
 """What takes turns with the work takes at least this share of the time; less is an excursion."""
 
+UNLIKE = 2
+"""A rest so many times as long as all before it is none of the program's own ..."""
+
+PARTING = 0.03
+"""
+... if the work after it takes less than this share of it: a program was done, rested for 0.9 s while it took
+itself apart, and was active for 2 ms once more (H200, optimizer_unfused).
+"""
+
 BURSTS = 0.5
 """GR activity that is usually off by half its level is no level: kernels being tried out between pauses."""
 
@@ -227,10 +236,20 @@ def _last_work_ns(samples: Samples) -> int | None:
     """
     Where the last sample ends in which the GPU computed or copied, if it never rested as long before
     as it does after; None otherwise, for then the rest may be one of the program's own.
+
+    What a program does to give back its memory, after a rest unlike any before, is not work.
     """
     moved = samples.column("pcie_rx_bytes") / np.maximum(samples.duration_s, 1e-9)
     working = np.flatnonzero((samples.column("gr_active") > ACTIVE) | (moved > COPYING))
-    if len(working) < 2 or len(samples) - 1 - working[-1] <= np.diff(working).max():
+    if len(working) < 2:
+        return None
+    rests = np.diff(working)
+    longest_before = np.r_[np.inf, np.maximum.accumulate(rests)[:-1]]
+    left = np.arange(len(rests), 0, -1)
+    ended = np.flatnonzero((rests > UNLIKE * longest_before) & (left < PARTING * rests))
+    if len(ended):
+        return int(samples.end_ns[working[ended[0]]])
+    if len(samples) - 1 - working[-1] <= rests.max():
         return None
     return int(samples.end_ns[working[-1]])
 
