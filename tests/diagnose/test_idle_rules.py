@@ -196,22 +196,30 @@ def test_a_rival_comes_near_in_confidence(apart, told):
     one = Finding("sync_bound", "", "bad", 0.5, 0.6, ())
     other = Finding("host_starved", "", "bad", 0.5, 0.6 + apart, ())
 
-    assert bool(with_rivals([one, other])[0].undecided) is told
+    assert bool(with_rivals([one, other], idle=0.5)[0].undecided) is told
     assert UNDECIDED.value == 0.2
+
+
+@pytest.mark.parametrize(("idle", "told"), [(0.5, True), (0.9, True), (1.0, False)])
+def test_two_that_fit_side_by_side_into_the_idle_time_are_no_rivals(idle, told):
+    one = Finding("launch_bound", "", "bad", 0.5, 0.6, ())
+    other = Finding("host_starved", "", "bad", 0.5, 0.6, ())
+
+    assert bool(with_rivals([one, other], idle=idle)[0].undecided) is told
 
 
 def test_findings_of_other_time_are_no_rivals():
     one = Finding("sync_bound", "", "bad", 0.5, 0.6, ())
     other = Finding("memory_bound", "", "bad", 0.5, 0.6, ())
 
-    assert all(f.undecided == "" for f in with_rivals([one, other]))
+    assert all(f.undecided == "" for f in with_rivals([one, other], idle=0.5))
 
 
 def test_what_asks_for_nothing_is_no_rival():
     one = Finding("sync_bound", "", "bad", 0.5, 0.6, ())
     other = Finding("host_starved", "", "info", 0.5, 0.6, ())
 
-    assert all(f.undecided == "" for f in with_rivals([one, other]))
+    assert all(f.undecided == "" for f in with_rivals([one, other], idle=0.5))
 
 
 def test_every_rival_has_a_name_in_words():

@@ -187,7 +187,7 @@ def test_an_engine_that_was_not_seen_proves_nothing() -> None:
 
 READS = {
     "gr_active": 1.0, "sm_active": 0.98, "dram_read_bytes": 4.1e12, "dram_write_bytes": 2e9,
-    "launches": 40_000.0, "tensor_active": 0.03,
+    "launches": 40_000.0, "tensor_active": 0.03, "l2_sectors": 4.2e12 / 32,
 }  # fmt: skip
 
 
@@ -197,7 +197,8 @@ def test_a_program_that_reads_its_weights_at_the_roof_is_well_used() -> None:
     assert diagnosis.verdict is not None
     assert diagnosis.verdict.rule == "memory_bound"
     assert all(f.severity == "info" for f in diagnosis.findings)
-    assert "well used" in diagnosis.headline
+    assert "read at its limit" in diagnosis.headline
+    assert diagnosis.verdict.confidence <= 0.75
     assert diagnosis.verdict.next_limit is not None
     assert "narrower weights" in diagnosis.verdict.next_limit
 
@@ -208,7 +209,7 @@ def test_a_program_that_reads_its_weights_at_the_roof_is_well_used() -> None:
 def test_one_that_writes_as_well_or_rests_is_not(change: dict[str, float]) -> None:
     phase = {**READS, **change}
     scale = phase["gr_active"]
-    phase |= {name: phase[name] * scale for name in ("dram_read_bytes", "dram_write_bytes")}
+    phase |= {name: phase[name] * scale for name in ("dram_read_bytes", "dram_write_bytes", "l2_sectors")}
     verdict = judge(observe((Phase(0.002, phase),))).verdict
 
     assert verdict is not None

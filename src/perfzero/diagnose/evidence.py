@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfzero.counters import BY_NAME
-from perfzero.diagnose.idle_time import IdleTime, idle_time
+from perfzero.diagnose.idle_time import IdleTime, Late, idle_time, late_launches
 from perfzero.diagnose.roofs import Roofs, roofs_of
-from perfzero.diagnose.split import AT, Rates, Split, split_time
+from perfzero.diagnose.split import AT, Rates, Split, classify, rates_of, split_time
 from perfzero.diagnose.thresholds import (
     DROPPED_SHARE,
     IMPOSSIBLE_SHARE,
@@ -70,7 +70,9 @@ class Evidence:
 
     `long`: the samples judged, PM windows or GPM by `tier`. `cleaned`: by stream name, what
     cleaning the whole recording took. `sampled_s`: seconds that `long` covers. `rare`: what happens in
-    some steps only. `idle`: what the queue says of the time without a kernel.
+    some steps only. `idle`: what the queue says of the time without a kernel, and `late` of the launches,
+    both outside of rare stalls. `stalled`, `waiting`, `late_idle`: shares of the steady time that are part of
+    the class `idle`, without overlap.
     """
 
     observation: Observation
@@ -89,6 +91,10 @@ class Evidence:
     steps: Steps | NoSteps
     rare: tuple[RareEvent, ...]
     idle: IdleTime
+    late: Late
+    stalled: float
+    waiting: float
+    late_idle: float
     borrowed: tuple[str, ...] = ()  # columns of `long` and `zoom` that come from GPM alone
 
     @property
@@ -103,17 +109,8 @@ class Evidence:
 
     @property
     def stalls(self) -> tuple[RareEvent, ...]:
-        """
-        Kinds of stalls that happen in some steps only, the largest share first.
-
-        One that only a window's edge shows may be the end of the program.
-        """
-        return tuple(event for event in self.rare if event.nature == "stall" and event.cut < event.count)
-
-    @property
-    def stalled(self) -> float:
-        """Share of the time in which the GPU stands still in some steps only, and no copy runs."""
-        return min(sum(event.share for event in self.stalls), self.share("idle"))
+        """Kinds of stalls that happen in some steps only, the largest share first."""
+        return tuple(event for event in self.rare if event.nature == "stall")
 
     def share(self, *classes: TimeClass) -> float:
         """Share of the steady time in *classes* together; NaN if the time could not be split."""
@@ -266,6 +263,10 @@ def collect(observation: Observation) -> Evidence:
     roofs = roofs_of(observation.gpu, board)
     steps = _steps(long, zoom) if tier == "pm" else NoSteps("Only hardware sampling sees single steps.")
     starts = steps.starts_ns if isinstance(steps, Steps) else None
+    rare = _rare(long, cut(gpm), steps)
+    usual = _outside(long, rare)
+    queue, late = idle_time(usual, zoom, roofs), late_launches(usual, roofs)
+    stalled, waiting, late_idle = _idle_parts(long, usual, roofs, queue, late)
     sampled = float(np.sum(long.duration_s))
     if tier == "nvml":
         sampled = float(np.sum(board.duration_s[np.isfinite(board.column("smi_utilization"))]))
@@ -284,10 +285,56 @@ def collect(observation: Observation) -> Evidence:
         sampled_s=sampled,
         lost_share=_lost_share(observation, cleaned["pm"]) if tier == "pm" else 0.0,
         steps=steps,
-        rare=_rare(long, cut(gpm), steps),
-        idle=idle_time(long, zoom, roofs),
+        rare=rare,
+        idle=queue,
+        late=late,
+        stalled=stalled,
+        waiting=waiting,
+        late_idle=late_idle,
         borrowed=borrowed,
     )
+
+
+def _idle_parts(
+    long: Samples, usual: Samples, roofs: Roofs, queue: IdleTime, late: Late
+) -> tuple[float, float, float]:
+    """
+    Shares of all time that are idle in rare stalls, beside work that waits, and beside late launches.
+
+    *usual* are the rows of *long* outside of stalls. A stall's own part is what exceeds the idle time
+    that the work beside it usually has.
+    """
+    idle_s, whole_s = _class_idle_s(long, roofs)
+    usual_idle_s, usual_s = _class_idle_s(usual, roofs)
+    if not whole_s > 0:
+        return 0.0, 0.0, 0.0
+    inside_idle_s = idle_s - usual_idle_s
+    beside_s = whole_s - usual_s - inside_idle_s
+    per_work = usual_idle_s / (usual_s - usual_idle_s) if usual_s > usual_idle_s else 0.0
+    stalled = max(0.0, inside_idle_s - per_work * beside_s) / whole_s
+    without_kernel_s = float(np.nansum((1.0 - usual.column("gr_active")) * usual.duration_s))
+    left = idle_s / whole_s - stalled
+    waiting = min(queue.waiting * without_kernel_s / whole_s, left)
+    late_idle = min(late.of_idle * usual_idle_s / whole_s, left - waiting)
+    return stalled, waiting, late_idle
+
+
+def _class_idle_s(table: Samples, roofs: Roofs) -> tuple[float, float]:
+    """Seconds of the class `idle` in *table*, and of all its rows whose activity is known."""
+    rates = rates_of(table, roofs)
+    if not len(rates.seconds):
+        return 0.0, 0.0
+    return float(np.sum(classify(rates)[:, AT["idle"]] * rates.seconds)), float(np.sum(rates.seconds))
+
+
+def _outside(table: Samples, events: tuple[RareEvent, ...]) -> Samples:
+    """The rows of *table* that no stall of *events* touches."""
+    keep = np.ones(len(table), np.bool_)
+    for event in events:
+        if event.nature == "stall":
+            for start, end in zip(event.starts_ns, event.ends_ns, strict=True):
+                keep &= (table.end_ns <= start) | (table.start_ns >= end)
+    return table.where(keep)
 
 
 def _find_steady(always: Samples, pm: Samples, *, start_ns: int, end_ns: int) -> Stretch:
@@ -331,12 +378,17 @@ def _rare(long: Samples, gpm: Samples, steps: Steps | NoSteps) -> tuple[RareEven
     What happens in some steps only, by the samples, or else by GPM's averages.
 
     These are too long to see steps, but they have no holes, and a stall of a second shows in them.
+    An event of which only cut ones were seen may be the end of the program, or all there is.
     """
     if isinstance(steps, NoSteps):
-        return rare_events(long)
-    found = rare_events(long, steps.starts_ns, steps.step_s)
+        return _whole(rare_events(long))
+    found = _whole(rare_events(long, steps.starts_ns, steps.step_s))
     short = gpm.where(gpm.duration_s <= RARE_IN_GPM_S)
-    return found or rare_events(short, step_s=steps.step_s)
+    return found or _whole(rare_events(short, step_s=steps.step_s))
+
+
+def _whole(events: tuple[RareEvent, ...]) -> tuple[RareEvent, ...]:
+    return tuple(event for event in events if event.cut < event.count)
 
 
 def broken(cleaned: Cleaned, *, windows: int) -> str | None:

@@ -98,17 +98,19 @@ class Late:
     """
     The part of the time in which a host launches tiny kernels as fast as it can, and too late.
 
-    `of_idle`: the share of the time without a kernel that lies there. `of_time`: the share of all time.
-    `launches_per_s`, `kernel_s`: how fast, and how long a kernel takes there; NaN without such time.
+    `of_idle`: the share of the time with neither kernel nor copy that lies there. `of_time`: the share of
+    all time. `launches_per_s`, `kernel_s`: how fast, and how long a kernel takes there; NaN without such
+    time. `seen`: whether the queue was read, so that it is certain that none waited in it.
     """
 
     of_idle: float
     of_time: float
     launches_per_s: float
     kernel_s: float
+    seen: bool = False
 
 
-def late_launches(windows: Samples) -> Late:
+def late_launches(windows: Samples, roofs: Roofs) -> Late:
     """
     Where in *windows* launches come too late, sample by sample.
 
@@ -119,8 +121,15 @@ def late_launches(windows: Samples) -> Late:
     gr, seconds, launches = windows.column("gr_active"), windows.duration_s, windows.column("launches")
     rate = launches / seconds
     late = (rate >= FAST_LAUNCHES.value) & (gr < TINY_KERNEL.value * rate)
-    late &= ~(windows.column("queue_semaphore") >= HOST_NOT_AHEAD.value * gr)
-    idle, without = (1.0 - gr) * seconds, float(np.sum((1.0 - gr) * seconds))
+    seen = (
+        len(windows) > 0
+        and _queue_seen(windows)
+        and bool(np.isfinite(windows.column("queue_semaphore")).any())
+    )
+    if seen:
+        late &= ~(windows.column("queue_semaphore") >= HOST_NOT_AHEAD.value * gr)
+    idle = (1.0 - gr) * seconds * (1.0 - copy_part(rates_of(windows, roofs).copying))
+    without = float(np.sum(idle))
     if not late.any() or not without > 0:
         return Late(0.0, 0.0, math.nan, math.nan)
     count, time = float(np.sum(launches[late])), float(np.sum(seconds[late]))
@@ -129,6 +138,7 @@ def late_launches(windows: Samples) -> Late:
         of_time=time / float(np.sum(seconds)),
         launches_per_s=count / time,
         kernel_s=float(np.sum((gr * seconds)[late])) / count,
+        seen=seen,
     )
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 from perfzero.diagnose.evidence import Evidence
 from perfzero.diagnose.host_reads import host_reads
-from perfzero.diagnose.idle_time import late_launches
 from perfzero.diagnose.leftovers import launch_blocking, tf32_forbidden
 from perfzero.diagnose.thresholds import (
     CPU_FULL,
@@ -116,7 +115,7 @@ def short_stalls(e: Evidence) -> bool:
 
 def in_part(e: Evidence) -> bool:
     """Launches come too late in one part of the step only."""
-    return e.idle.ahead >= HOST_LATE.value or late_launches(e.long).of_idle < LATE_THROUGHOUT.value
+    return e.idle.ahead >= HOST_LATE.value or e.late.of_idle < LATE_THROUGHOUT.value
 
 
 def has_multicast(e: Evidence) -> bool:

@@ -291,6 +291,7 @@ HOST_LATE = Threshold(
 HOST_NOT_AHEAD = Threshold(
     "host_not_ahead", 0.30, "ratio", "Above, launches were early enough for a part of the kernels.", CHOICE
 )
+OVERLAP = Threshold("overlap", 0.01, "ratio", "Shares that exceed the whole by less are rounding.", CHOICE)
 LATE_THROUGHOUT = Threshold(
     "late_throughout",
     0.90,
@@ -383,6 +384,20 @@ READ_ONLY = Threshold(
     "",
     "A decode loop writes 0.03 % of what it reads; kernels that hand results on through memory write half.",
     H200,
+)
+SOME_WORK = Threshold(
+    "some_work",
+    0.01,
+    "ratio",
+    "A decode loop keeps the tensor cores at 3 %; a lookup computes nothing.",
+    H200,
+)
+ALL_USED = Threshold(
+    "all_used",
+    0.90,
+    "",
+    "Bytes the SMs ask for per byte read from DRAM: below, memory is fetched that nobody wants.",
+    CHOICE,
 )
 L2_BOUND = Threshold(
     "l2_bound", 0.80, "ratio", "A unit used above 80 % of its roof binds: see bound.", NVIDIA_TRIAGE

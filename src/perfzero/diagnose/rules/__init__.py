@@ -70,4 +70,5 @@ RULES: tuple[Rule, ...] = (
 def run_rules(e: Evidence) -> tuple[Finding, ...]:
     """What all rules found: reasons to act first, then what would save most time."""
     found = [finding for rule in RULES if (finding := rule(e)) is not None]
-    return with_rivals(sorted(found, key=lambda f: (f.severity == "info", -saving(f))))
+    ordered = sorted(found, key=lambda f: (f.severity == "info", -saving(f)))
+    return with_rivals(ordered, idle=e.share("idle"))

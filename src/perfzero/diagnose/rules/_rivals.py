@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from perfzero.diagnose.thresholds import UNDECIDED
+from perfzero.diagnose.thresholds import OVERLAP, UNDECIDED
 from perfzero.diagnose.verdict import Finding
 
 CAUSES: Mapping[str, str] = {
@@ -47,19 +47,24 @@ def close(one: Finding, other: Finding) -> bool:
     return abs(one.confidence - other.confidence) < UNDECIDED.value
 
 
-def with_rivals(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """*findings*, each with its surest rival, if it has one that is a reason to act and comes near."""
+def with_rivals(findings: Iterable[Finding], *, idle: float) -> tuple[Finding, ...]:
+    """
+    *findings*, each with its surest rival, if it has one that is a reason to act and comes near.
+
+    Two whose shares fit side by side into the *idle* share of the time explain different parts of it.
+    """
     everyone = tuple(findings)
-    return tuple(replace(one, undecided=_undecided(one, everyone)) for one in everyone)
+    return tuple(replace(one, undecided=_undecided(one, everyone, idle)) for one in everyone)
 
 
-def _undecided(one: Finding, everyone: tuple[Finding, ...]) -> str:
+def _undecided(one: Finding, everyone: tuple[Finding, ...], idle: float) -> str:
     rivals = [
         other
         for other in everyone
         if frozenset((one.rule, other.rule)) in DECIDES
         and "info" not in (one.severity, other.severity)
         and min(one.share, other.share) > 0
+        and not one.share + other.share <= idle + OVERLAP.value
         and close(one, other)
     ]
     if not rivals:

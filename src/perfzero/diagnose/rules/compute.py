@@ -27,6 +27,7 @@ from perfzero.diagnose.thresholds import (
     RECOVER_SMALL,
     RECOVER_STARVED,
     RECOVER_TAIL,
+    SMALL_GRID,
     TAIL_FULL,
     TAIL_INFO,
     TAIL_LONGEST,
@@ -186,6 +187,8 @@ def small_grid(e: Evidence) -> Finding | None:
 
 def wave_tail(e: Evidence) -> Finding | None:
     """Kernels whose last blocks leave most SMs without work until the next kernel begins."""
+    if e.split is None or not e.split.from_zoom:  # bursts that saw other work say nothing of this one
+        return None
     lost = _lost_in_tails(e.zoom) * (1.0 - e.share("idle", "copy"))
     if not lost >= TAIL_INFO.value:
         return None
@@ -214,7 +217,8 @@ def _lost_in_tails(zoom: Samples) -> float:
     """
     Share of the busy time that SMs spend empty between two moments at which all were busy; NaN if unknown.
 
-    A dip counts if it is short: the tail of a kernel is followed by the next one.
+    A dip counts if it is short: the tail of a kernel is followed by the next one. Where fewer than half of
+    the SMs are left, the time is that of `small_grid`.
     """
     zoom = zoom.where(np.isfinite(zoom.column("sm_active")) & np.isfinite(zoom.column("gr_active")))
     running = zoom.column("gr_active") >= FULLY_BUSY.value
@@ -227,7 +231,8 @@ def _lost_in_tails(zoom: Samples) -> float:
         inside = slice(before + 1, after)
         length_s = (zoom.start_ns[after] - zoom.end_ns[before]) / 1e9
         if after > before + 1 and length_s <= TAIL_LONGEST.value and running[inside].all():
-            lost += float(np.sum(((1.0 - sm) * seconds)[inside]))
+            counted = sm[inside] >= SMALL_GRID.value
+            lost += float(np.sum(((1.0 - sm) * seconds)[inside][counted]))
     return lost / float(np.sum(seconds[running]))
 
 

@@ -34,7 +34,7 @@ def debug_leftovers(e: Evidence) -> Finding | None:
     felt = [one for one in found if _felt(e, one.slows)]
     first = sorted(found, key=lambda one: (one not in felt, found.index(one)))[:NAMED]
     because = [f"{one.name}: {one.what}" for one in first]
-    idle = e.share("idle")
+    idle = max(0.0, e.share("idle") - e.waiting - e.stalled)
     severity: Literal["info", "watch", "bad"] = "watch" if felt else "info"
     title = f"Left on for debugging: {', '.join(one.name for one in first)}."
     if cause:

@@ -11,7 +11,7 @@ import math
 
 from perfzero.diagnose import gain
 from perfzero.diagnose.evidence import Evidence
-from perfzero.diagnose.idle_time import IdleTime, Late, late_launches
+from perfzero.diagnose.idle_time import IdleTime
 from perfzero.diagnose.remedies import cores_left, quota_bites, remedies_for, waits_for_core
 from perfzero.diagnose.rules._rivals import close
 from perfzero.diagnose.rules._severity import of_share
@@ -44,6 +44,10 @@ from perfzero.text import count, duration, percent, quantity
 
 def launch_bound(e: Evidence) -> Finding | None:
     """Kernels shorter than the time the host needs to launch the next one, and a host that never rests."""
+    return _launch_bound_throughout(e) or _launch_bound_in_part(e)
+
+
+def _launch_bound_throughout(e: Evidence) -> Finding | None:
     queue, kernel, main = e.idle, e.mean_kernel_s, e.level("host_main_cpu")
     idle, launches = _not_accounted(e), e.level("launches")
     if e.split is None or not idle >= IDLE_WATCH.value or not e.split.fine_idle >= FINE_IDLE.value:
@@ -52,7 +56,7 @@ def launch_bound(e: Evidence) -> Finding | None:
         main < MAIN_BUSY.value or queue.ahead >= HOST_NOT_AHEAD.value
     )
     if not throughout or not (kernel < TINY_KERNEL.value or launches >= FAST_LAUNCHES.value):
-        return _launch_bound_in_part(e, late_launches(e.long))
+        return None
     expected, stopped = gain.graph(e, idle)
     certainty, host = 0.95, f", main thread {percent(main)} of a core"
     if math.isnan(main):
@@ -77,9 +81,12 @@ def launch_bound(e: Evidence) -> Finding | None:
     )
 
 
-def _launch_bound_in_part(e: Evidence, late: Late) -> Finding | None:
+def _launch_bound_in_part(e: Evidence) -> Finding | None:
     """The same for a part of the program, as an optimizer that updates each parameter by itself."""
-    share, main = min(e.share("idle") * late.of_idle, _not_accounted(e)), e.level("host_main_cpu")
+    late, share, main = e.late, e.late_idle, e.level("host_main_cpu")
+    # In long samples a pause between bursts of launches looks like pauses between the launches.
+    if e.split is None or math.isnan(e.split.fine_idle):
+        return None
     # The thread that launches is busy in that part at least.
     if not share >= IDLE_WATCH.value or main < MAIN_BUSY.value * late.of_time:
         return None
@@ -95,10 +102,14 @@ def _launch_bound_in_part(e: Evidence, late: Late) -> Finding | None:
         title=f"The GPU waits for kernel launches {percent(share)} of the time.",
         severity=of_share(share, watch=IDLE_WATCH, bad=IDLE_BAD),
         share=share,
-        confidence=e.confidence(share, over=IDLE_WATCH, classes=("idle",), certainty=0.9),
+        # Without the queue a wait after each kernel looks the same.
+        confidence=e.confidence(
+            share, over=IDLE_WATCH, classes=("idle",), certainty=0.9 if late.seen else 0.7
+        ),
         because=(
             f"in one part, {percent(late.of_time)}{step}, {count(late.launches_per_s)} kernels/s of "
-            f"{duration(late.kernel_s)} each are launched one by one, and none waits in the queue",
+            f"{duration(late.kernel_s)} each are launched one by one"
+            f"{', and none waits in the queue' if late.seen else ''}",
             f"that part holds {percent(late.of_idle)} of the idle time; elsewhere the launches come in time",
         ),
         gain=expected,
@@ -110,7 +121,7 @@ def _launch_bound_in_part(e: Evidence, late: Late) -> Finding | None:
 def sync_bound(e: Evidence) -> Finding | None:
     """Short gaps between kernels that are long enough to hide their launches: the queue was drained."""
     queue, kernel, launches = e.idle, e.mean_kernel_s, e.level("launches")
-    idle = _not_accounted(e)
+    idle = _rest(e)
     if e.split is None or not idle >= IDLE_WATCH.value or not e.split.fine_idle >= FINE_IDLE.value:
         return None
     # A host that never has the next command waiting is not one that waits now and then.
@@ -147,14 +158,13 @@ def sync_bound(e: Evidence) -> Finding | None:
         remedies=remedies_for("sync_bound", e),
         next_limit=stopped or gain.next_limit(e, without=("idle",)),
     )
-    rival = launch_bound(e)
+    rival = _launch_bound_throughout(e)
     return found if rival is None or close(found, rival) else None
 
 
 def queue_wait(e: Evidence) -> Finding | None:
     """Work was submitted and waits, for something that is neither a kernel nor a copy of this GPU."""
-    queue = e.idle
-    share = queue.waiting * e.share("idle", "copy")
+    queue, share = e.idle, e.waiting
     if not share >= IDLE_WATCH.value:
         return None
     expected, stopped = gain.expect(
@@ -182,7 +192,7 @@ def queue_wait(e: Evidence) -> Finding | None:
 
 def input_starved(e: Evidence) -> Finding | None:
     """Long empty stretches in which the main thread sleeps while loaders work or disks are read."""
-    idle, main = e.share("idle"), e.level("host_main_cpu")
+    idle, main = _rest(e), e.level("host_main_cpu")
     if e.split is None or not idle >= IDLE_INFO.value or e.split.fine_idle >= FINE_IDLE.value:
         return None
     # Spinning on a busy GPU also takes CPU, so only what exceeds the busy time speaks against waiting.
@@ -227,11 +237,12 @@ def host_starved(e: Evidence) -> Finding | None:
     if e.tier == "nvml":
         return _idle_by_smi(e)
     queue = e.idle
-    idle = _not_accounted(e)
+    held_back = quota_bites(e) or waits_for_core(e)
+    idle = _not_accounted(e) if held_back else _rest(e)
     if not idle >= IDLE_INFO.value:
         return None
-    held_back = quota_bites(e) or waits_for_core(e)
-    if not held_back and any(rule(e) is not None for rule in (launch_bound, sync_bound, input_starved)):
+    others = (_launch_bound_throughout, sync_bound, input_starved)
+    if not held_back and any(rule(e) is not None for rule in others):
         return None
     expected, stopped = gain.expect(
         e,
@@ -285,7 +296,13 @@ def _idle_by_smi(e: Evidence) -> Finding | None:
 
 def _not_accounted(e: Evidence) -> float:
     """Share of all time that is idle, without what `queue_wait` and `periodic_stall` account for."""
-    return max(0.0, e.share("idle") - e.idle.waiting * e.share("idle", "copy") - e.stalled)
+    return max(0.0, e.share("idle") - e.waiting - e.stalled)
+
+
+def _rest(e: Evidence) -> float:
+    """The same without what launches account for that come too late in one part only."""
+    in_part = _launch_bound_throughout(e) is None and _launch_bound_in_part(e) is not None
+    return _not_accounted(e) - (e.late_idle if in_part else 0.0)
 
 
 def _queue_in_words(queue: IdleTime) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from perfzero.diagnose.evidence import Evidence
 from perfzero.diagnose.remedies import remedies_for, write_heavy
 from perfzero.diagnose.split import rates_of
 from perfzero.diagnose.thresholds import (
+    ALL_USED,
     AMPLIFICATION_WATCH,
     BOUND,
     HIT_LOW,
@@ -23,6 +24,7 @@ from perfzero.diagnose.thresholds import (
     READ_ONLY,
     RECOVER_MEMORY,
     RECOVER_STREAM,
+    SOME_WORK,
     SUBSTANTIAL,
     WELL_BOUND,
 )
@@ -58,7 +60,7 @@ def memory_bound(e: Evidence) -> Finding | None:
             if read > 0
             else "write-heavy, nothing but writes: fills"
         )
-    if share >= WELL_BOUND.value and write <= READ_ONLY.value * read:
+    if share >= WELL_BOUND.value and write <= READ_ONLY.value * read and _uses_what_it_reads(e):
         return _reads_on(e, share, because[0])
     streaming = share >= WELL_BOUND.value and _only_streams(e)
     expected, stopped = gain.expect(
@@ -94,16 +96,24 @@ def _reads_on(e: Evidence, share: float, traffic: str) -> Finding:
     written = percent(e.level("dram_write_bytes") / e.level("dram_read_bytes"))
     return Finding(
         rule="memory_bound",
-        title=f"The GPU is well used: reading its memory is the limit {percent(share)} of the time.",
+        title=f"Memory is read at its limit {percent(share)} of the time, and hardly anything is written.",
         severity="info",
         share=share,
-        confidence=e.confidence(share, over=MEMORY_INFO, classes=("memory",), certainty=0.95),
+        # Several passes over the same data look the same.
+        confidence=e.confidence(share, over=MEMORY_INFO, classes=("memory",), certainty=0.75),
         because=(
             traffic,
             f"only {written} of what is read is written: weights are read, and nothing is left to fuse",
         ),
-        next_limit="the bytes themselves: narrower weights, or more requests for each time they are read",
+        next_limit="the bytes themselves: narrower weights, more requests for each time they are read, or "
+        "one pass over them instead of several",
     )
+
+
+def _uses_what_it_reads(e: Evidence) -> bool:
+    """Whether there is arithmetic, and no more is fetched from memory than the SMs ask for."""
+    computes = float(np.fmax(e.while_busy("tensor_active"), e.while_busy("fma_active"))) >= SOME_WORK.value
+    return computes and not e.reuse < ALL_USED.value
 
 
 def l2_bound(e: Evidence) -> Finding | None:

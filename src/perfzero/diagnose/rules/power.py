@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from perfzero.diagnose.evidence import Evidence
+from perfzero.diagnose.gain import cap
 from perfzero.diagnose.remedies import remedies_for
 from perfzero.diagnose.thresholds import AT_ROOF, CAPPED, CLOCK_LOSS, HOT
 from perfzero.diagnose.verdict import Finding, Gain
@@ -28,7 +29,7 @@ def power_capped(e: Evidence) -> Finding | None:
         share=loss,
         confidence=e.confidence(capped, over=CAPPED),
         because=_clock_in_words(e),
-        gain=Gain(1.0, 1.0 / (1.0 - loss), "the clock could rise to its maximum") if 0 < loss < 1 else None,
+        gain=_full_clock(e, loss),
         remedies=remedies_for("power_capped", e) if felt else (),
     )
 
@@ -46,9 +47,18 @@ def thermal(e: Evidence) -> Finding | None:
         share=max(loss, 0.0),
         confidence=e.confidence(hot, over=HOT),
         because=(*_clock_in_words(e), f"temperature {e.level('temperature'):.0f} °C"),
-        gain=Gain(1.0, 1.0 / (1.0 - loss), "the clock could rise to its maximum") if 0 < loss < 1 else None,
+        gain=_full_clock(e, loss),
         remedies=remedies_for("thermal", e),
     )
+
+
+def _full_clock(e: Evidence, loss: float) -> Gain | None:
+    """What the highest clock may gain: nothing for what memory or a link sets the pace of."""
+    if not 0 < loss < 1:
+        return None
+    # The pipes become faster with the clock; what they use of their roofs stays.
+    most, _ = cap(e, traffic={"tensor": 0.0, "fma": 0.0})
+    return Gain(1.0, min(1.0 / (1.0 - loss), most), "the clock could rise to its maximum")
 
 
 def _clock_loss(e: Evidence) -> float:
