@@ -1,0 +1,119 @@
+"""How evidence is put together: which stretch, which events, whose counters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perfzero.diagnose import evidence
+from perfzero.diagnose.evidence import collect
+from perfzero.diagnose.rules.compute import fp64_path
+from perfzero.diagnose.rules.link import gpu_shared
+from perfzero.series.rare import RareEvent
+from perfzero.series.steady import Stretch
+from perfzero.sources.synthetic import Phase, observe
+from perfzero.values import Samples
+
+SECOND = 1_000_000_000
+STEP = (Phase(0.060, {"gr_active": 1.0, "sm_active": 0.9, "tensor_active": 0.6}), Phase(0.040))
+
+
+def event(*, count: int = 3, cut: int = 0) -> RareEvent:
+    starts = np.arange(count, dtype=np.int64) * SECOND
+    return RareEvent("stall", starts, starts + SECOND // 2, cut, 0.1, 0.5, 0.5, None, None, float("nan"))
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, *answers: tuple[RareEvent, ...]) -> list[Samples]:
+    """The tables that are searched for rare events, where the searches answer so in turn."""
+    tables: list[Samples] = []
+
+    def search(table: Samples, *_: Any, **__: Any) -> tuple[RareEvent, ...]:
+        tables.append(table)
+        return answers[min(len(tables), len(answers)) - 1]
+
+    monkeypatch.setattr(evidence, "rare_events", search)
+    return tables
+
+
+def test_where_windows_show_no_rare_event_the_averages_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = asked(monkeypatch, (), (event(),))
+    e = collect(observe(STEP))
+
+    assert len(tables) == 2
+    assert tables[1].has("dram_active") or len(tables[1].columns) < len(tables[0].columns)
+    assert [found.count for found in e.rare] == [3]
+
+
+def test_where_they_do_the_averages_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = asked(monkeypatch, (event(),))
+    collect(observe(STEP))
+    assert len(tables) == 1
+
+
+def test_an_event_of_which_only_cut_ones_were_seen_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked(monkeypatch, (event(count=2, cut=2), event(count=2, cut=1)))
+    assert [found.cut for found in collect(observe(STEP)).rare] == [1]
+
+
+@pytest.mark.parametrize(
+    ("by_steps", "taken"),
+    [
+        ((12, 40, "stable"), True),
+        ((12, 30, "stable"), False),
+        ((5, 40, "stable"), False),
+        ((12, 40, "short"), False),
+    ],
+)
+def test_step_times_prolong_the_warm_up_and_do_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, by_steps: tuple[int, int, Any], taken: bool
+) -> None:
+    seen = observe(STEP)
+
+    def stretch(start_s: int, end_s: int, how: Any = "stable") -> Stretch:
+        first = seen.start_ns
+        return Stretch(first + start_s * SECOND, first + end_s * SECOND, float(start_s), how, 0.0, "steady")
+
+    def find(*_: Any, step_times: Any = None, **__: Any) -> Stretch:
+        return stretch(8, 40) if step_times is None else stretch(*by_steps)
+
+    monkeypatch.setattr(evidence, "find_steady", find)
+    assert (collect(seen).steady == stretch(*by_steps)) is taken
+
+
+@pytest.mark.parametrize(("processes", "most"), [(2.0, 2.0), (3.0, 3.0), (1.0, 2.0)])
+def test_alone_a_program_gains_the_turns_of_the_others_at_most(processes: float, most: float) -> None:
+    shared = [Phase(p.seconds, {**p.levels, "ctxsw": 0.08}) for p in STEP]
+    found = gpu_shared(collect(observe(shared, board={"processes": processes})))
+
+    assert found is not None
+    assert found.gain is not None
+    assert (found.gain.low, found.gain.high) == (1.0, most)
+
+
+def test_half_as_wide_numbers_move_half_the_bytes_and_memory_stops_them_later() -> None:
+    double = {
+        "gr_active": 1.0, "sm_active": 0.99, "fp64_active": 0.5, "dram_read_bytes": 3.4e12, "launches": 150.0,
+    }  # fmt: skip
+    seen = observe((Phase(0.01, double),))
+    found = fp64_path(collect(seen))
+    light = fp64_path(collect(observe((Phase(0.01, {**double, "dram_read_bytes": 1e11}),))))
+
+    assert found is not None
+    assert light is not None
+    assert found.gain is not None
+    assert light.gain is not None
+    share = collect(seen).dram_share
+    assert found.gain.high == pytest.approx(min(light.gain.high, 1.0 / (0.5 * share)), rel=0.02)
+    assert found.gain.high > 1.0 / share + 0.1
+
+
+def test_only_rows_of_averages_that_show_a_second_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = asked(monkeypatch, (), ())
+    seen = observe(STEP)
+    long = seen.gpm.start_ns[::30]
+    rare = Samples(long[:-1], long[1:], {"gr_active": np.full(len(long) - 1, 0.6)})
+    collect(replace(seen, gpm=rare))
+    assert len(tables[1]) == 0
