@@ -32,6 +32,7 @@ def test_a_verdict_without_a_gain_can_be_sure():
 @pytest.mark.parametrize("count", range(IN_A_ROW))
 def test_fewer_are_not(count):
     assert not after(*[BOUND] * count).sure
+    assert not after(*[BOUND] * count, every_s=2 * SPAN_S).sure
 
 
 def test_three_within_a_moment_are_not():
@@ -62,6 +63,15 @@ def test_a_gain_that_moves_by_more_than_a_tenth_is_not_known_yet(end):
     assert after(BOUND, replace(BOUND, **{end: 1.09 * value}), BOUND).sure
     moved = after(BOUND, replace(BOUND, **{end: 1.12 * value}), BOUND)
     assert "the gain of memory_bound still moves" in moved.doubt
+
+
+def test_the_gain_has_to_hold_still_for_as_long_as_the_rule():
+    certainty = Certainty(0.8)
+    for at_s, factor in ((20.0, 1.0), (26.0, 1.25), (30.0, 1.3), (34.0, 1.32)):
+        certainty.add(at_s, {0: replace(BOUND, gain_low=1.2 * factor, gain_high=1.8 * factor)})
+    assert "the gain of memory_bound still moves" in certainty.doubt  # 6 % in 8 s, but 32 % in 14 s
+    certainty.add(40.0, {0: replace(BOUND, gain_low=1.2 * 1.32, gain_high=1.8 * 1.32)})
+    assert certainty.sure  # what was more than 10 s ago does not count
 
 
 def test_a_gain_that_is_there_only_now_and_then_is_not_known():

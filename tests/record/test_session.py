@@ -25,7 +25,7 @@ from perfzero.record import watch as watch_module
 from perfzero.record.certainty import Judgement
 from perfzero.record.cost import Slowdown
 from perfzero.record.launch import CannotStart
-from perfzero.record.policy import Settings
+from perfzero.record.policy import DEFAULTS, Settings
 from perfzero.record.progress import Progress
 from perfzero.record.session import Recorder, Target, worst_slowdown
 from perfzero.record.settle import Settling
@@ -105,6 +105,22 @@ def test_sampling_stops_when_its_time_is_over_and_the_program_goes_on(library, s
     recorder.end()
     assert recorder.watched.running
     assert recorder.wait() == 3
+
+
+@pytest.mark.parametrize("power_mw", [300_000, 698_500])  # far from the power cap and at it
+def test_a_recording_of_a_few_seconds_has_a_window(power_mw, library, sampler, tmp_path):
+    library.boards[0].power_mw = power_mw
+    options = {"settings": Settings(), "duration_s": 1.8}
+    ending, _, recording = record(program(2.0), tmp_path / "r", **options)
+    assert ending == "duration"
+    assert len(recording.observation(0).windows) >= 1
+
+
+def test_a_longer_one_waits_for_the_board_first(library, sampler, tmp_path, monkeypatch):
+    monkeypatch.setattr(session_module, "SHORT_S", 1.8)
+    options = {"settings": Settings(), "duration_s": 1.8}
+    _, _, recording = record(program(2.0), tmp_path / "r", **options)
+    assert not recording.observation(0).windows
 
 
 def test_a_busy_device_leaves_averages_a_named_gap_and_the_run_alive(library, sampler, tmp_path):
@@ -423,6 +439,32 @@ def test_a_verdict_that_never_becomes_sure_leaves_its_doubt(judgement, doubt, mo
     assert judge.closed
     assert any("the verdict never became sure" in text and doubt in text for text in said)
     assert 3 <= len(judge.asked) <= most  # one that cannot judge is let alone
+
+
+def test_a_judge_that_has_not_answered_is_named_as_the_reason(library, tmp_path, soon, monkeypatch):
+    library.gpm_values = {1: 97.0, 2: 80.0, 5: 40.0, 10: 30.0}
+    judge = Decided(Judgement("well_used", 0.9))
+    monkeypatch.setattr(judge, "answer", lambda: None)
+    _, said, _ = until_sure(judge, tmp_path / "r", seconds=1.0)
+    assert any("never became sure: the first judgement was not there yet" in text for text in said)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "most"),
+    [("SURE_AFTER_S", 60.0, 0), ("LEAST_PAUSE_S", 60.0, 1), ("PAUSE_SHARE", 60.0, 1)],
+)
+def test_the_judge_waits_for_steady_state_and_between_two_questions(
+    name, value, most, library, tmp_path, soon, monkeypatch
+):
+    library.gpm_values = {1: 97.0, 2: 80.0, 5: 40.0, 10: 30.0}
+    monkeypatch.setattr(session_module, name, value)
+    judge = Decided(Judgement("well_used", 0.9))
+    until_sure(judge, tmp_path / "r", seconds=1.0)
+    assert len(judge.asked) == most
+
+
+def test_the_first_verdict_is_asked_for_when_the_close_look_is_over():
+    assert DEFAULTS.dense_s + DEFAULTS.drain_s < session_module.SURE_AFTER_S < 2 * DEFAULTS.dense_s
 
 
 def test_the_judge_is_asked_only_when_something_new_was_seen(library, tmp_path, soon, monkeypatch):

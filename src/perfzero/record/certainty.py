@@ -2,9 +2,9 @@
 When is a verdict sure? For `--until-sure`: a recording that ends when more of it would say the same.
 
 The recorder asks a `Judge`, which it is handed, since judging is no part of recording. A verdict is
-sure when the last `IN_A_ROW` judgements, `SPAN_S` or more from the first to the last, name the same
-rule for a GPU, each with the confidence that was asked for, and neither end of the gain moved by
-more than `MOVED` meanwhile; and that for every GPU. Each of them has seen something that the one
+sure when the last judgements, `IN_A_ROW` or more and `SPAN_S` or more from the first to the last, name
+the same rule for a GPU, each with the confidence that was asked for, and neither end of the gain moved
+by more than `MOVED` meanwhile; and that for every GPU. Each of them has seen something that the one
 before had not: the recorder asks only when samples have come.
 """
 
@@ -19,13 +19,16 @@ from typing import Protocol
 from perfzero.text import percent
 
 IN_A_ROW = 3
-"""One judgement may be luck, two a coincidence; each further one costs half a second of CPU."""
+"""One judgement may be luck, two a coincidence; each further one costs about a second of CPU."""
 
 SPAN_S = 10.0
 """Judgements of less time than this have seen the same few steps."""
 
 MOVED = 0.1
-"""An end of the gain interval that moves by more than this share is not known yet."""
+"""
+An end of the gain interval that moves by more than this share is not known yet. The gain is a factor: from
+1.2 to 1.3 it has moved by a twelfth. A share of what is above 1 would never let a small gain become sure.
+"""
 
 LEAST_PAUSE_S = 4.0
 PAUSE_SHARE = 0.1
@@ -78,6 +81,11 @@ class Certainty:
         self._heard.append((now_s, judgements))
 
     @property
+    def heard(self) -> bool:
+        """Whether there was any answer."""
+        return bool(self._heard)
+
+    @property
     def sure(self) -> bool:
         """Whether the verdict is."""
         return not self.doubt
@@ -98,9 +106,11 @@ class Certainty:
                 against = f" ({last.why.rstrip('.')})" if last.why else ""
                 return f"{where}{last.rule} has a confidence of {last.confidence:.2f}{against}"
             run = self._run(gpu, last.rule)
-            if len(run) < IN_A_ROW or self._span_s(len(run)) < SPAN_S:
+            counts = (n for n in range(IN_A_ROW, len(run) + 1) if self._span_s(n) >= SPAN_S)
+            enough = next(counts, None)
+            if enough is None:
                 return f"{where}{last.rule} has not been said for long enough"
-            if not _steady_gain(run[-IN_A_ROW:]):
+            if not _steady_gain(run[-enough:]):
                 return f"{where}the gain of {last.rule} still moves by more than {percent(MOVED)}"
         return ""
 

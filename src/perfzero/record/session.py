@@ -57,6 +57,12 @@ OTHER_STEPS = 0.05
 
 PROGRESS_EVERY_S = 1.0
 
+SHORT_S = 20.0
+"""
+A recording of less than this does not wait for the board to come to its power cap: the 2 s, near the cap 6 s
+of work before the first window would be a third of it, or all.
+"""
+
 ENVIRONMENT_TRIES = 20
 """A program that has just been started shows no environment for an instant: the system fills it in last."""
 
@@ -103,8 +109,10 @@ class Recorder:
     ) -> None:
         self.path = output
         self._target = target
-        # A program that runs already, or counters without which there is nothing, are not waited for.
-        wait = bool(target.command) and source != "pm"
+        # A program that runs already, or counters without which there is nothing, are not waited for;
+        # nor is there time for that in a short recording.
+        short = duration_s is not None and duration_s < SHORT_S
+        wait = bool(target.command) and source != "pm" and not short
         settings = settings if wait else replace(settings, first_after_s=0.0)
         self._settings = settings if judge is None else replace(settings, until_sure=True)
         self._source = source
@@ -231,7 +239,9 @@ class Recorder:
         """Record until there is a reason to end, and say which. Raises `SourceError` for `--source pm`."""
         ending = self._watch()
         if self._judge is not None and ending != "sure":
-            self._tell_sure(f"The verdict never became sure: {self._certainty.doubt}.")
+            unheard = self._asked_s is not None and not self._certainty.heard
+            doubt = "the first judgement was not there yet" if unheard else self._certainty.doubt
+            self._tell_sure(f"The verdict never became sure: {doubt}.")
         return ending
 
     def _watch(self) -> Ending:
