@@ -72,6 +72,8 @@ MARK = "open('started', 'w').close()"
         ("--gpu 0 --until-sure=0", "--until-sure takes a confidence from 0.1 to 0.95"),
         ("--gpu 0 --until-sure=nan", "--until-sure takes a confidence"),
         ("--gpu 0 --until-sure=1", "such as --until-sure=0.9"),
+        ("--until-sure 0.9 -- true", "with an equals sign: --until-sure=0.9"),
+        ("--until-sure 80% true", "with an equals sign: --until-sure=80%"),
         ("--pid self", "--pid"),
         ("--pid -5", "--pid"),
         ("--pid 0", "--pid"),
@@ -127,6 +129,8 @@ def test_what_makes_sense_is_recorded_and_kept_as_it_was_asked(
         ("--until-sure=0.9 train", "--until-sure=0.9 train"),
         ("train --until-sure", "train --until-sure"),
         ("-- --until-sure", "-- --until-sure"),
+        ("--until-sure -- 0.9", "--until-sure=0.8 -- 0.9"),
+        ("train --until-sure 0.9", "train --until-sure 0.9"),
     ],
 )
 def test_until_sure_may_stand_without_its_value_and_the_programs_own_is_left_alone(

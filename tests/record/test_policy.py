@@ -328,6 +328,19 @@ def test_windows_hold_eight_steps_up_to_two_seconds():
     assert "window_s" not in values(Policy(DEFAULT).step_seen(0.05))  # ten fit already
 
 
+@pytest.mark.parametrize(
+    ("step_s", "why"),
+    [
+        (0.3, "a window holds 6 steps of 300 ms"),
+        (1.5, "a window holds 1 step of 1.5 s"),
+        (3.0, "a step of 3 s is longer"),
+    ],
+)
+def test_why_a_window_has_its_length_is_a_clause_of_english(step_s, why):
+    (choice,) = [c for c in Policy(DEFAULT).step_seen(step_s) if c.what == "window_s"]
+    assert choice.why == why
+
+
 def test_a_window_that_was_asked_for_keeps_its_length_and_its_spacing():
     settings = Settings(window_s=0.7, every_s=5.0)
     assert "window_s" not in values(Policy(settings).step_seen(0.6))

@@ -5,8 +5,10 @@ On a terminal that is ours alone, progress is one line that is rewritten once a 
 program may write to the same terminal, a line that is rewritten would run into its output; there,
 and where there is no terminal, progress is a line now and then, rarer and rarer.
 
-The terminal is opened anew, without waiting: one that was stopped (Ctrl-S) loses lines of ours and
-does not hold up the recorder. In the background nothing is written to it.
+For the line the terminal is opened anew, without waiting: one that was stopped (Ctrl-S) loses lines and
+does not hold up the recorder, and in the background nothing is written to it. A sentence goes to standard
+error as anybody's would, and waits there for as long as the terminal is stopped: it is not to be lost,
+and there are few in a run.
 """
 
 from __future__ import annotations

@@ -45,6 +45,8 @@ UNTIL_SURE = "--until-sure"
 SURE = "0.8"
 """The confidence that `--until-sure` asks for by itself: what a report calls "sure"."""
 
+NUMBER = re.compile(r"[0-9.]+%?")
+"""What nobody calls a program, and everybody a share."""
 
 LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.1, 0.95
 """No verdict has a higher confidence, and a lower one is worth no name."""
@@ -79,12 +81,22 @@ class RecordingCommand(TyperCommand):
 
 
 def spelled_out(arguments: Sequence[str], parameters: Iterable[Any]) -> list[str]:
-    """*arguments* with the value that a bare `--until-sure` stands for; the program's own are left alone."""
+    """
+    *arguments* with the value that a bare `--until-sure` stands for; the program's own are left alone.
+
+    Raises `UsageError` where a number follows, which would be taken for the program.
+    """
     with_value = {name for p in parameters if not getattr(p, "is_flag", False) for name in p.opts}
     found = list(arguments)
     place = 0
     while place < len(found) and found[place].startswith("-") and found[place] != "--":
         if found[place] == UNTIL_SURE:
+            number = next(iter(found[place + 1 :]), "")
+            if NUMBER.fullmatch(number):
+                raise UsageError(
+                    f"{UNTIL_SURE} takes its confidence with an equals sign: {UNTIL_SURE}={number}\n"
+                    f"To start a program of the name {number}, put -- before it."
+                )
             found[place] = f"{UNTIL_SURE}={SURE}"
         elif found[place] in with_value:
             place += 1

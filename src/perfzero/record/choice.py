@@ -75,7 +75,9 @@ def window_for(step_s: float, *, default_s: float, longest_s: float = LONGEST_WI
     wanted_s = STEPS_PER_WINDOW * step_s
     length_s = min(max(wanted_s, default_s), max(longest_s, default_s))
     held = int(length_s / step_s + 1e-9)
-    return Choice("window_s", length_s, f"a window holds {held} steps of {duration(step_s)}")
+    step = duration(step_s)
+    why = f"a window holds {_steps(str(held))} of {step}" if held else f"a step of {step} is longer"
+    return Choice("window_s", length_s, why)
 
 
 def period_for(step_s: float, *, default_ns: int) -> Choice:
@@ -103,8 +105,12 @@ def burst_for(step_s: float, *, period_ns: int, length_s: float, fixed: bool) ->
         length_s = max(length_s, min(STEPS_PER_BURST * step_s, most_s))
     if not fixed:
         period_ns = max(period_ns, -(-round(length_s * 1e9) // MOST_BURST_SAMPLES))
-    held = length_s / step_s
+    held = _steps(f"{length_s / step_s:.2g}")
     return (
-        Choice("zoom_s", length_s, f"the burst covers {held:.2g} steps of {duration(step_s)}"),
+        Choice("zoom_s", length_s, f"the burst covers {held} of {duration(step_s)}"),
         Choice("zoom_period_ns", period_ns, f"the burst has {round(length_s * 1e9 / period_ns):,} samples"),
     )
+
+
+def _steps(number: str) -> str:
+    return f"{number} step" if number == "1" else f"{number} steps"
