@@ -487,6 +487,17 @@ def test_a_run_that_ends_when_it_is_sure_has_windows_sooner(capped):
     assert late[1] - late[0] < 11.0
 
 
+def test_a_program_becomes_steady_in_the_middle_of_a_window_without_end():
+    policy = Policy(Settings(continuous=True))
+    for now, session in ((1.0, "none"), (1.2, "window")):
+        assert policy.decide(Situation(now, True, False, False, session, False)).verb in ("open", "start")
+    assert policy.decide(Situation(1.4, True, False, False, "window", True)).verb == "nothing"
+    assert policy.steady_at_s is None
+    assert policy.decide(Situation(8.0, True, True, False, "window", True)).verb == "nothing"
+    assert policy.steady_at_s == 8.0
+    assert not policy.looks_closely(8.0)
+
+
 def test_near_the_cap_the_close_look_lasts_as_long_as_its_window():
     policy = Policy(Settings(zoom_period_ns=None))
     policy.decide(Situation(5.0, True, True, True, "none", False))

@@ -258,6 +258,16 @@ def test_a_second_level_is_noted_and_looked_at_closely(stage, steps_found):
     assert (looked[-1], watch.step_s) == (100, 0.3)  # what came before the change tells nothing
 
 
+def test_a_program_that_is_sampled_without_end_leaves_its_warm_up_and_can_be_judged(stage):
+    watch = sampling(stage, settings=Settings(continuous=True, first_after_s=0.0))
+    stage.puppet.send(500, kind="continuous")
+    stage.go_on(20.0)
+    assert watch.state == "watching"
+    assert watch.steady_s > 10.0
+    assert watch.evidence == 500
+    stage.end()
+
+
 def test_a_level_that_holds_is_settled_once(stage):
     settled_sampling(stage)
     stage.go_on(30.0)

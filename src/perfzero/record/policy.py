@@ -279,17 +279,15 @@ class Policy:
     def decide(self, s: Situation) -> Action:
         """The next action."""
         if s.sampling or s.session == "opening":  # windows end by themselves
+            if self._settings.continuous:  # but this one does not
+                self._mind_steadiness(s)
             return NOTHING
         self._before_window = None  # it has ended well
         if not s.working or s.now_s < self._blocked_until:
             return NOTHING
         if self._worked_at is None:
             self._worked_at = self._next_at = s.now_s
-        if not self._steady and (s.settled or s.now_s - self._worked_at >= self._d.warmup_max_s):
-            self._steady = True
-            self._steady_at = s.now_s
-            if not self._explicit:
-                self._next_at = s.now_s
+        self._mind_steadiness(s)
         if s.session == "zoom":
             if self._zoomed:
                 return Action("close")
@@ -311,6 +309,15 @@ class Policy:
         if self._reopen:
             return Action("close")
         return self._begin(s)
+
+    def _mind_steadiness(self, s: Situation) -> None:
+        if self._steady or self._worked_at is None or not s.working:
+            return
+        if s.settled or s.now_s - self._worked_at >= self._d.warmup_max_s:
+            self._steady = True
+            self._steady_at = s.now_s
+            if not self._explicit:
+                self._next_at = s.now_s
 
     def _zoom_is_due(self, s: Situation) -> bool:
         seen = self._steady_sampled_s
