@@ -45,6 +45,44 @@ def test_the_step_of_such_a_pulse_is_found():
     assert found.step_s == pytest.approx(0.03284, rel=0.005)
 
 
+SIXTH = (0.8, FORWARD), (0.16, OPTIMIZER), (0.04, WAIT)
+SEVENTEENTH = (0.9, FORWARD), (0.06, OPTIMIZER), (0.04, WAIT)
+HALVES = (0.7, FORWARD), (0.3, OPTIMIZER)
+
+
+@pytest.mark.parametrize(
+    ("parts", "samples_per_step", "jitter"),
+    [
+        (SIXTH, 7.5, 0.0), (SIXTH, 7.33, 0.0), (SIXTH, 7.5, 0.01), (SIXTH, 5.75, 0.0), (SIXTH, 7.4, 0.0),
+        (SEVENTEENTH, 10.5, 0.0), (SEVENTEENTH, 12.29, 0.0), (SEVENTEENTH, 6.93, 0.0),
+        (HALVES, 5.5, 0.01), (SIXTH, 11.46, 0.01),
+    ],
+)  # fmt: skip
+def test_even_steps_that_fall_on_the_samples_in_turns_are_not_taken_for_longer_ones(
+    parts: tuple[tuple[float, Level], ...], samples_per_step: float, jitter: float
+):
+    """Steps of 7.33 samples lie on them alike after three: these were told as one of 22 samples."""
+    step_s = samples_per_step * 0.002
+    for seed in range(2):
+        lengths = step_s * (1.0 + jitter * np.random.default_rng(seed).standard_normal(2000))
+        timeline = repeated([(share * lengths, level) for share, level in parts], times=2000)
+        found = find_steps(window(timeline, seconds=10.0, noise=0.02, seed=seed))
+
+        assert isinstance(found, NoSteps) or found.step_s == pytest.approx(step_s, rel=0.03)
+
+
+@pytest.mark.parametrize("optimizer_s", [0.004, 0.006])
+def test_micro_steps_of_seven_samples_and_a_quarter_still_make_a_step(optimizer_s: float):
+    """The twin: four of them are 28 or 29 samples, but what comes after each fourth is more than an edge."""
+    micro: list[tuple[float | FloatArray, Level]] = [(0.0115, FORWARD), (0.0015, WAIT)]
+    for seed in range(2):
+        timeline = repeated([*micro * 4, (optimizer_s, OPTIMIZER)], times=400)
+        found = find_steps(window(timeline, noise=0.02, seed=seed))
+
+        assert isinstance(found, Steps), found
+        assert found.step_s == pytest.approx(0.052 + optimizer_s, rel=0.01)
+
+
 def test_a_pulse_that_only_each_fourth_beat_has_still_makes_the_step():
     """The twin: the sums over the beats differ, so the mark is the program's own."""
     micro: list[tuple[float | FloatArray, Level]] = [(0.012, FORWARD), (0.017, BACKWARD), (0.002, COPY)]

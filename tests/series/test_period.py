@@ -58,6 +58,24 @@ def test_a_repetition_faster_than_the_samples_is_not_taken_for_its_multiple():
     assert repeat_lag(0.5 + 0.4 * np.sign(np.sin(2 * np.pi * (at + 0.1) / 2.6))) is None
 
 
+def test_steps_of_five_samples_and_a_half_are_not_taken_for_one_of_eleven():
+    """Neither 5 nor 6 repeats well, and 11 does."""
+    edges = np.arange(0.0, 2200.0, 5.5)
+    knots = np.column_stack([edges, edges + 3.85]).ravel()
+    busy = 3.85 * np.repeat(np.arange(len(edges) + 1.0), 2)[1:-1]
+    values = np.diff(np.interp(np.arange(2190.0), knots, busy))
+
+    assert autocorrelation(values - values.mean())[11] > 0.98
+    assert repeat_lag(values) is None
+
+
+def test_two_unlike_steps_of_five_and_of_six_samples_are_one_of_eleven():
+    """The twin: five samples do not repeat."""
+    found = repeat_lag(cycle((3, 0.9), (2, 0.1), (1, 0.9), (5, 0.1), turns=100))
+
+    assert found == pytest.approx(11, rel=0.01)
+
+
 def test_too_few_samples_give_nothing():
     assert repeat_lag(np.tile([0.0, 1.0], 10)) is None
 

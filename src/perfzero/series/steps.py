@@ -78,6 +78,20 @@ FEWEST_OF_A_PLACE = 4
 MARKED = 0.05
 """Beats with a mark differ from the others by this share of their work: a bf16 product's wave by 0.13."""
 
+FALLS_ALIKE = 0.15
+"""
+So many samples off a whole number of them, a group of beats still falls on the samples as the one before:
+beats of 6.93 samples were told to be steps of 14 beats, or 97.02 samples (simulated).
+"""
+
+FALL_ALIKE = (
+    "Beats differ in groups, but each group falls on the samples alike, so it may be the sampling that "
+    "makes them differ."
+)
+
+SMALLEST = 1e-12
+"""What differs by less is equal."""
+
 BEYOND_NOISE = 3.0
 """Work at two places differs when its medians are so many median deviations apart."""
 
@@ -347,12 +361,16 @@ def _climb(beats: list[_Rhythm], parts: tuple[Stretch, ...]) -> tuple[Steps, boo
     ]
     if marked:
         whole = marked[-1]
+        if _differ_by_sampling(beat, whole, parts):
+            return NoSteps(FALL_ALIKE)
         return _steps(whole, parts, micro=_micro(beat, whole, parts)), True
     turns = _turns(work)
     if turns is not None:
         grouped = _grouped(beat, turns, work, parts)
         if grouped is None:
             return NoSteps("Parts of a step repeat, but where the whole step begins cannot be told.")
+        if _differ_by_sampling(beat, grouped, parts):
+            return NoSteps(FALL_ALIKE)
         return _steps(grouped, parts, micro=_micro(beat, grouped, parts)), True
     if _uneven(work):
         return NoSteps(
@@ -377,6 +395,15 @@ def _tells_beats_apart(whole: _Rhythm, beat: _Rhythm, parts: Sequence[Stretch]) 
     16.4 samples, in nearly every second of them. Its sum over a beat is the same in all; and that of
     what fills the beat is in proportion to the beat's length, which is not known to a sample either.
     """
+    works, rates, place = _by_place(whole, beat, parts)
+    by_work, by_rate = (_differs(rows, place) for rows in (works, rates))
+    return bool(np.any(by_work & by_rate))
+
+
+def _by_place(
+    whole: _Rhythm, beat: _Rhythm, parts: Sequence[Stretch]
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """The work in each beat (m, channels), that per sample, and its place after the mark of *whole* or -1."""
     works: list[FloatArray] = []
     rates: list[FloatArray] = []
     places: list[IntArray] = []
@@ -392,15 +419,43 @@ def _tells_beats_apart(whole: _Rhythm, beat: _Rhythm, parts: Sequence[Stretch]) 
         rates.append(works[-1] / np.diff(edges)[:, None])
         places.append(np.where(last >= 0, at - marks[np.maximum(last, 0)], -1))
     if not works:
+        return np.zeros((0, 0)), np.zeros((0, 0)), np.empty(0, np.int64)
+    return np.concatenate(works), np.concatenate(rates), np.concatenate(places)
+
+
+def _differ_by_sampling(beat: _Rhythm, whole: _Rhythm, parts: Sequence[Stretch]) -> bool:
+    """
+    Whether the beats within *whole* may be alike, and differ only in how the samples fall on them.
+
+    Even beats of 7.33 samples fall on them alike after three, and their edges are placed alike off: by up
+    to half a sample at either end. More than what the busiest sample holds is no matter of edges.
+    """
+    pitch = float(np.median([part.spacing_ns for part in parts])) / 1e9
+    # The mean of the group is the better known one: beats may be missed or doubled.
+    group = whole.mean_s / pitch
+    beats = group / round(whole.mean_s / beat.mean_s)
+    once, again = abs(beats - round(beats)), abs(group - round(group))
+    if again > FALLS_ALIKE or once <= 2.0 * again:
         return False
-    place = np.concatenate(places)
-    by_work, by_rate = (_differs(np.concatenate(rows), place) for rows in (works, rates))
-    return bool(np.any(by_work & by_rate))
+    # By rates: where an onset was missed, two beats hold twice the work of one.
+    _, rates, place = _by_place(whole, beat, parts)
+    kinds = _kinds(rates * beats, place)
+    if len(kinds) < 2:
+        return True
+    swing = np.ptp([np.median(own, axis=0) for own in kinds], axis=0)
+    names = [name for name in WORK if name in parts[0].columns]
+    tops = [max(float(np.nanmax(part.columns[name], initial=0.0)) for part in parts) for name in names]
+    return not bool(np.any(swing > np.maximum(tops, SMALLEST)))
+
+
+def _kinds(rows: FloatArray, place: IntArray) -> list[FloatArray]:
+    """The *rows* (m, channels) at each place in a step, of places that are there often enough."""
+    return [own for k in range(MOST_MICRO) if len(own := rows[place == k]) >= FEWEST_OF_A_PLACE]
 
 
 def _differs(rows: FloatArray, place: IntArray) -> BoolArray:
     """Which columns of *rows* (m, channels) differ between the places in a step: bool (channels,)."""
-    kinds = [own for k in range(MOST_MICRO) if len(own := rows[place == k]) >= FEWEST_OF_A_PLACE]
+    kinds = _kinds(rows, place)
     if len(kinds) < 2:
         return np.zeros(rows.shape[1], np.bool_)
     middles = np.array([np.median(own, axis=0) for own in kinds])
