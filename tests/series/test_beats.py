@@ -155,6 +155,46 @@ def test_what_repeats_every_two_milliseconds_may_be_one():
     assert found.step_s == pytest.approx(0.002, rel=0.01)
 
 
+def interrupted(*, every: int, stall_s: float) -> Timeline:
+    """Steps of 40 ms and 2 % of jitter; after each so many a checkpoint, in which the GPU waits."""
+    stretched = 1.0 + 0.02 * np.random.default_rng(0).standard_normal((1000, 1))
+    step = np.array([0.030, 0.006, 0.004, 0.0]) * stretched
+    step[every - 1 :: every, 3] = stall_s
+    levels = np.tile([BACKWARD, OPTIMIZER, WAIT, WAIT], (1000, 1))
+    return Timeline(np.r_[0.0, np.cumsum(step)], levels, np.empty(0), float("nan"))
+
+
+SHORT_WINDOWS = ((0.0, 0.5), (2.0, 3.0), (5.0, 9.0), (12.0, 14.0), (18.0, 20.0), (24.0, 26.0), (30.0, 33.0))
+
+
+@pytest.mark.parametrize("windows", [None, SHORT_WINDOWS], ids=["continuous", "windows"])
+@pytest.mark.parametrize(("every", "stall_s"), [(8, 0.2), (10, 0.3), (20, 0.5), (40, 0.7), (20, 1.0)])
+@pytest.mark.parametrize("quiet", [False, True])
+def test_checkpoints_that_take_a_third_of_the_time_are_not_the_step(
+    every: int, stall_s: float, windows: tuple[tuple[float, float], ...] | None, quiet: bool
+):
+    """The steps between fill too little of the time, and the checkpoints are regular themselves."""
+    timeline = interrupted(every=every, stall_s=stall_s)
+    table = sampled(timeline, seconds=35.0, period_s=0.002, noise=0.02, seed=1, windows=windows)
+    if quiet:
+        # Relative noise, as of a real counter: where nothing runs, every sample is exactly 0.
+        table = table.with_columns({n: np.where(c > 0.1 * c.max(), c, 0.0) for n, c in table.columns.items()})
+    found = find_steps(table)
+
+    if isinstance(found, NoSteps):
+        assert "shorter than a few samples" not in found.reason
+    else:
+        assert found.step_s == pytest.approx(0.040, rel=0.01)
+
+
+def test_checkpoints_that_take_a_fifth_of_the_time_leave_the_step_to_be_found():
+    timeline = interrupted(every=40, stall_s=0.4)
+    found = find_steps(sampled(timeline, seconds=35.0, period_s=0.002, noise=0.02, seed=1))
+
+    assert isinstance(found, Steps), found
+    assert found.step_s == pytest.approx(0.040, rel=0.01)
+
+
 @pytest.mark.parametrize("dropped", [0.0, 0.2])
 def test_equal_work_at_irregular_times_is_counted_only_if_no_sample_is_missing(dropped: float):
     """The work of a step lies in a moment, which a lost sample may hide: the step would seem longer."""

@@ -98,6 +98,20 @@ BEYOND_NOISE = 3.0
 HASTY = 0.25
 """Autocorrelation at a few samples that shows beats of that length; noise reaches 0.1 in 1000 samples."""
 
+ABOVE_VALLEYS = 0.1
+"""... and by so much it stands above the lags around it: by more than noise does."""
+
+IN_BETWEEN = 0.75
+"""Share of the intervals between the onsets of a train that are regular, however long the others last."""
+
+PER_WAIT = 4.0
+"""So many regular beats between two waits, and the waits may be what happens now and then."""
+
+BETWEEN_WAITS = (
+    "The GPU waits at regular intervals, but something faster repeats between the waits, so these may come "
+    "only every so many steps."
+)
+
 ODD = 0.02
 """Share of beats with other work that is forgiven: an evaluation or a checkpoint now and then."""
 
@@ -272,11 +286,13 @@ def _of_table(parts: tuple[Stretch, ...]) -> tuple[Steps, bool] | NoSteps:
     if hasty and not beats:
         return NoSteps("Steps, or parts of them, are shorter than a few samples.")
     if beats:
-        return _climb(beats, parts)
+        climbed = _climb(beats, parts)
+        waits = not isinstance(climbed, NoSteps) and not beats[0].adds_work
+        return NoSteps(BETWEEN_WAITS) if waits and _beats_between(beats[0].mean_s, every, parts) else climbed
     if not hasty:
         found = _by_work(every, parts) or _by_correlation(parts)
         if found is not None:
-            return found
+            return NoSteps(BETWEEN_WAITS) if _beats_between(found[0].step_s, every, parts) else found
     return NoSteps("Nothing in the counters comes back at regular intervals.")
 
 
@@ -289,11 +305,41 @@ def _hasty(parts: tuple[Stretch, ...]) -> list[float]:
         if known.sum() * 2 < longest.rows or not float(np.nanstd(column)) > 0:
             continue
         filled = np.interp(np.arange(longest.rows), np.flatnonzero(known), column[known])
-        alike = autocorrelation(filled - np.mean(filled))[: SHORTEST + 2]
+        alike = autocorrelation(filled - np.mean(filled))[: 2 * SHORTEST + 2]
         inner = alike[1:-1]
         peaks = np.flatnonzero((inner > alike[:-2]) & (inner >= alike[2:]) & (inner >= HASTY)) + 1
-        found += [float(peak) * longest.spacing_ns / 1e9 for peak in peaks if 1 < peak <= SHORTEST]
+        for peak in peaks[(peaks > 1) & (peaks <= SHORTEST)].tolist():
+            # Where long waits make it fall slowly, any ripple on the slope has a top.
+            valleys = float(np.min(alike[1:peak])), float(np.min(alike[peak + 1 : 2 * peak + 1]))
+            if alike[peak] - max(valleys) >= ABOVE_VALLEYS:
+                found.append(peak * longest.spacing_ns / 1e9)
     return found
+
+
+def _beats_between(step_s: float, every: Sequence[Train], parts: Sequence[Stretch]) -> bool:
+    """
+    Whether two channels tell of regular beats between waits, several in each *step_s*.
+
+    They fill too little of the time to be a rhythm themselves if checkpoints take a third of it. They are
+    not the answer for that: the micro-steps of a step that ends in a wait look the same.
+    """
+    if _never_rests(parts):
+        return False
+    shortest_s = SHORTEST * max(part.spacing_ns for part in parts) / 1e9
+    found = [(train.channel, beat_s) for train in every if (beat_s := _regular_part_s(train, parts)) > 0]
+    fit = [(channel, s) for channel, s in found if shortest_s <= s <= step_s / PER_WAIT]
+    return any(len({channel for channel, s in fit if abs(s - one) <= ALIKE * one}) >= 2 for _, one in fit)
+
+
+def _regular_part_s(train: Train, parts: Sequence[Stretch]) -> float:
+    """Mean of the regular ones among the intervals of *train*, if these are most of them; else 0."""
+    gaps = [np.diff(on) * part.spacing_ns / 1e9 for on, part in zip(train.onsets, parts, strict=True)]
+    joined = np.concatenate(gaps)
+    if len(joined) < FEWEST:
+        return 0.0
+    middle = float(np.median(joined))
+    good = joined[np.abs(joined - middle) <= REGULAR * middle]
+    return float(np.mean(good)) if len(good) >= max(FEWEST, IN_BETWEEN * len(joined)) else 0.0
 
 
 def _rhythm(train: Train, parts: Sequence[Stretch]) -> _Rhythm | None:
@@ -724,13 +770,19 @@ def _by_correlation(parts: tuple[Stretch, ...]) -> tuple[Steps, bool] | None:
 
 
 def _walk(values: FloatArray, lag: float) -> FloatArray:
-    """From one repetition of *values* (n,) to the next, *lag* samples on or a little more or less."""
+    """
+    From one repetition of *values* (n,) to the next, *lag* samples on or a little more or less.
+
+    It ends where nothing is like the first one any more: in a wait, every place would do as well.
+    """
     length, room = round(lag), max(1, round(WANDER * lag))
     places = [0]
     pattern = values[:length] - np.mean(values[:length])
     while places[-1] + 2 * length + room <= len(values):
         around = places[-1] + length + np.arange(-room, room + 1)
         alike = [float(np.dot(pattern, values[at : at + length])) for at in around]
+        if max(alike) < REPEATS * float(np.dot(pattern, pattern)):
+            break
         places.append(int(around[int(np.argmax(alike))]))
     return np.array(places, np.float64)
 
