@@ -120,6 +120,19 @@ def test_the_spread_is_that_of_the_steps_not_of_the_mean():
     assert np.median(folded.high["tensor_active"]) == pytest.approx(0.8)
 
 
+def test_of_many_steps_some_from_all_over_are_folded(monkeypatch):
+    """The first half of the steps works at half the level: 40 of 400 show as much of it as all do."""
+    samples, starts = program([(1.0, MATRIX)], step_s=0.02, steps=400, period_ms=1.0, windows=False)
+    early = samples.start_ns < starts[200]
+    monkeypatch.setattr("perfzero.series.fold.MOST_STEPS", 40)
+
+    folded = fold(samples.with_columns({"tensor_active": np.where(early, 0.4, 0.8)}), starts)
+
+    assert folded is not None
+    assert folded.steps == 40
+    assert np.median(folded.mean["tensor_active"]) == pytest.approx(0.6, abs=0.02)
+
+
 def test_a_step_with_a_checkpoint_in_it_is_left_out():
     samples, starts = program(TRAINING, windows=False)
     longer = np.delete(starts, [10, 11, 30])

@@ -34,6 +34,9 @@ BINS = 64
 FEWEST_STEPS = 8
 """With fewer steps a profile shows what happened to happen in them."""
 
+MOST_STEPS = 2000
+"""More, evenly chosen, would not change the mean, and take seconds where steps take a few milliseconds."""
+
 USUAL = (0.67, 1.5)
 """
 Steps from two thirds to one and a half of the median are alike enough to be laid over each other: a
@@ -167,13 +170,15 @@ class Phase:
 
 def fold(samples: Samples, starts_ns: IntArray, *, bins: int = BINS) -> Folded | None:
     """
-    Lay all usual steps of *samples* over each other; None with fewer than `FEWEST_STEPS` of them.
+    Lay the usual steps of *samples* over each other, of many some; None with fewer than `FEWEST_STEPS`.
 
     *starts_ns*: onsets of steps in order, int64; what lies between those of two windows is left out.
     """
     steps, left_out = _usual_steps(samples, starts_ns)
     if len(steps) < FEWEST_STEPS:
         return None
+    if len(steps) > MOST_STEPS:
+        steps = steps[np.linspace(0, len(steps) - 1, MOST_STEPS).astype(np.int64)]
     row, cell, seconds = _overlaps(samples, steps, bins)
     count = len(steps)
     mean: dict[str, FloatArray] = {}

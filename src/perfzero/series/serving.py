@@ -13,6 +13,8 @@ more alternations than there are with 20 %, and twice as many with 30 %, where t
 
 What is not a server is refused: states that are not distinct, that hardly alternate, or whose
 memory state writes as an optimizer does. Training alternates between matrices and memory, too.
+
+Of long recordings the states are learnt from blocks spread over the whole; the sequence is that of all.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfzero.series.gaps import Runs, kaplan_meier, stretches
-from perfzero.values import FloatArray, IntArray, Samples
+from perfzero.series.gaps import stretches
+from perfzero.values import FloatArray, Samples
 
 BUSY = 0.3
 """GR activity from which on a sample can be told: what little ran in an emptier one is divided by noise."""
@@ -36,6 +38,12 @@ FEWEST_ALTERNATIONS = 6
 
 ROUNDS = 20
 """Of fitting, at most; it settles in less than ten."""
+
+LEARNT_FROM = 20_000
+"""Samples, about, that the states are learnt from: a round takes 1.4 µs for each, and there are a dozen."""
+
+BLOCK = 1000
+"""These are taken in blocks of so many in a row: means over neighbours would blend short runs."""
 
 STAY = 0.9
 """The first guess of how likely the next sample is in the same state; ten samples per run."""
@@ -74,22 +82,13 @@ class Serving:
     How a server divides its time.
 
     Shares of the time looked at, adding up to 1 with `idle_share`, which is the part of samples with
-    hardly any work. `prefill_s`, `decode_s`: mean length of a run, too short if many are longer than a
-    window, NaN where each was cut.
-    `alternations`: changes from one state to the other. Tensor activity is a mean while busy, traffic a
-    share of the roof, or of the highest traffic seen.
+    hardly any work. `alternations`: changes from one state to the other.
     """
 
     prefill_share: float
     decode_share: float
     idle_share: float
-    prefill_s: float
-    decode_s: float
     alternations: int
-    prefill_tensor: float
-    decode_tensor: float
-    prefill_memory: float
-    decode_memory: float
 
 
 def find_serving(samples: Samples, *, dram_roof: float = float("nan")) -> Serving | None:
@@ -125,19 +124,12 @@ def find_serving(samples: Samples, *, dram_roof: float = float("nan")) -> Servin
     if min(np.sum(time[prefill]), np.sum(time[decode])) < LEAST_SHARE * np.sum(time[known]):
         return None
     whole = float(np.sum(time))
-    levels = [values[state].mean(axis=0), values[~state].mean(axis=0)]
     prefill_share, decode_share = float(np.sum(time[prefill])) / whole, float(np.sum(time[decode])) / whole
     return Serving(
         prefill_share=prefill_share,
         decode_share=decode_share,
         idle_share=1.0 - prefill_share - decode_share,
-        prefill_s=_runs(samples, prefill).mean_s,
-        decode_s=_runs(samples, decode).mean_s,
         alternations=alternations,
-        prefill_tensor=float(levels[0][0]),
-        decode_tensor=float(levels[1][0]),
-        prefill_memory=float(levels[0][1]),
-        decode_memory=float(levels[1][1]),
     )
 
 
@@ -152,20 +144,27 @@ def _follows(samples: Samples, known: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 def _fit(values: FloatArray, follows: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
     """True for prefill, of *values* (n, 2): tensor activity and memory traffic. None if not distinct."""
-    low, high = np.quantile(values[:, 0], [0.1, 0.9])
-    state: NDArray[np.bool_] = values[:, 0] > (low + high) / 2
+    block = np.arange(len(values)) // BLOCK
+    learnt = block % (1 + len(values) // LEARNT_FROM) == 0
+    some, linked = values[learnt], follows[learnt]
+    # The first of a block follows none of the block that is learnt from before it.
+    linked[1:] &= np.diff(np.flatnonzero(learnt)) == 1
+    low, high = np.quantile(some[:, 0], [0.1, 0.9])
+    state: NDArray[np.bool_] = some[:, 0] > (low + high) / 2
     stay = np.array([STAY, STAY])
     for _ in range(ROUNDS):
         if not 2 <= np.count_nonzero(state) <= len(state) - 2:
             return None
-        middle = np.array([values[~state].mean(axis=0), values[state].mean(axis=0)])
-        spread = np.maximum([values[~state].std(axis=0), values[state].std(axis=0)], NARROWEST)
-        fitted = _viterbi(_log_density(values, middle, spread), follows, stay)
+        middle = np.array([some[~state].mean(axis=0), some[state].mean(axis=0)])
+        spread = np.maximum([some[~state].std(axis=0), some[state].std(axis=0)], NARROWEST)
+        fitted = _viterbi(_log_density(some, middle, spread), linked, stay)
         settled = bool((fitted == state).all())
         state = fitted
-        stay = _staying(state, follows)
+        stay = _staying(state, linked)
         if settled:
             break
+    if len(some) < len(values):
+        state = _viterbi(_log_density(values, middle, spread), follows, stay)
     if not 2 <= np.count_nonzero(state) <= len(state) - 2:
         return None
     decode, prefill = values[~state], values[state]
@@ -219,22 +218,3 @@ def _viterbi(density: FloatArray, follows: NDArray[np.bool_], stay: FloatArray) 
         changed = from_0_to_1[row] if at else from_1_to_0[row]
         at = at != bool(changed)
     return out
-
-
-def _runs(samples: Samples, which: NDArray[np.bool_]) -> Runs:
-    """The runs of samples in one state; those at the ends of a stretch are cut."""
-    start: list[int] = []
-    end: list[int] = []
-    cut_start: list[bool] = []
-    cut_end: list[bool] = []
-    for first, last in stretches(samples):
-        edges: IntArray = np.flatnonzero(np.diff(np.r_[False, which[first:last], False].astype(np.int8)))
-        for begin, finish in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-            start.append(int(samples.start_ns[first + begin]))
-            end.append(int(samples.end_ns[first + finish - 1]))
-            cut_start.append(begin == 0)
-            cut_end.append(finish == last - first)
-    begins, ends = np.array(start, np.int64), np.array(end, np.int64)
-    cuts = np.array(cut_start, np.bool_), np.array(cut_end, np.bool_)
-    mass = kaplan_meier((ends - begins) / 1e9, cut_start=cuts[0], cut_end=cuts[1])
-    return Runs(begins, ends, cuts[0], cuts[1], mass)
