@@ -1,5 +1,5 @@
 """
-Idle gaps and bursts of work as distributions: how long they are, and how sure that is.
+Idle gaps as a distribution: how long they are, and how sure that is.
 
 Model: the GPU alternates between idle and busy. A sample below `IDLE` was idle throughout; a run
 of such samples is a gap, and the samples at its ends tell by how much it reaches into them, taken
@@ -18,14 +18,12 @@ distribution is put at its length (Efron, 1967): figures of the tail are then lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perfzero.series.stats import whole_steps
 from perfzero.values import FloatArray, IntArray, Samples
 
 IDLE = 0.005
@@ -42,16 +40,6 @@ FULL = 0.98
 
 HOLE = 0.5
 """Samples that start later than their neighbour's end by this part of a sample are not neighbours."""
-
-CLASSES_S = (0.001, 0.01, 0.1, 1.0)
-"""
-Limits of the length classes, in seconds. Gaps between launches are below 1 ms, waits for a batch
-take 10 to 100 ms, checkpoints and evaluations more: causes are decades apart.
-"""
-
-CLASS_NAMES = ("below 1 ms", "1 to 10 ms", "10 to 100 ms", "0.1 to 1 s", "above 1 s")
-
-UNRESOLVED = "unresolved"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,11 +67,6 @@ class Runs:
         return (self.end_ns - self.start_ns) / 1e9
 
     @property
-    def censored(self) -> int:
-        """How many runs a window's edge or a hole has cut."""
-        return int(np.count_nonzero(self.cut_start | self.cut_end))
-
-    @property
     def mean_s(self) -> float:
         """Mean length; NaN if no run began where it could be seen."""
         return float(np.sum(self.mass * self.length_s)) if self.mass.sum() > 0 else float("nan")
@@ -92,21 +75,6 @@ class Runs:
     def longest_s(self) -> float:
         """The longest run that was seen, cut or not; NaN without any."""
         return float(self.length_s.max()) if len(self) else float("nan")
-
-    @property
-    def gini(self) -> float:
-        """
-        Gini coefficient of the lengths: 0 if all are alike, towards 1 if few hold all the time.
-
-        G = sum over pairs of m_i m_j |l_i - l_j| / (2 mean), by the lengths in order.
-        """
-        order = np.argsort(self.length_s)
-        length, mass = self.length_s[order], self.mass[order]
-        mean = float(np.sum(mass * length))
-        if not mean > 0:
-            return float("nan")
-        below = np.cumsum(mass) - mass / 2
-        return float(np.sum(mass * length * (2 * below - 1)) / mean)
 
     def quantile(self, share: float) -> float:
         """The length that *share* of the runs do not exceed; NaN if no run began where it could be seen."""
@@ -124,28 +92,18 @@ class Gaps:
     How the GPU's idle time is made up.
 
     `idle_share`: of all time looked at (`seconds`, in samples of `sample_s`). `unresolved_share`: the
-    part of the idle time within samples in which a kernel ran. `by_length`: shares of the idle time by
-    class of length, `UNRESOLVED` among them, adding up to 1 (empty without idle time). `per_s`: gaps
-    per second, `per_step`: per whole step, NaN without steps; both of resolved gaps only.
+    part of the idle time within samples in which a kernel ran.
     """
 
     idle: Runs
-    busy: Runs
     sample_s: float
     seconds: float
     idle_share: float
     unresolved_share: float
-    by_length: Mapping[str, float]
-    per_s: float
-    per_step: float
 
 
-def find_gaps(samples: Samples, *, starts_ns: IntArray | None = None) -> Gaps | None:
-    """
-    The gaps in *samples*, of any period and with holes between windows; None without GR activity.
-
-    *starts_ns*: onsets of steps, for the number of gaps per step.
-    """
+def find_gaps(samples: Samples) -> Gaps | None:
+    """The gaps in *samples*, of any period and with holes between windows; None without GR activity."""
     samples = samples.where(np.isfinite(samples.column("gr_active")))
     if len(samples) == 0:
         return None
@@ -153,23 +111,15 @@ def find_gaps(samples: Samples, *, starts_ns: IntArray | None = None) -> Gaps | 
     length = samples.duration_s
     seconds = float(np.sum(length))
     idle_s = float(np.sum((1.0 - busy_share) * length))
-    idle, busy = _runs(samples)
+    idle = _runs(samples)
     # Rounding to nanoseconds may make the gaps a trifle longer than all the idle time there is.
     unresolved_s = max(idle_s - float(np.sum(idle.length_s)), 0.0)
-    inside = np.nan
-    if starts_ns is not None:
-        steps = whole_steps(samples, starts_ns)
-        inside = _per_step(idle, steps)
     return Gaps(
         idle=idle,
-        busy=busy,
         sample_s=float(np.median(length)),
         seconds=seconds,
         idle_share=idle_s / seconds,
         unresolved_share=unresolved_s / idle_s if idle_s > 0 else float("nan"),
-        by_length=_by_length(idle, unresolved_s),
-        per_s=float(np.count_nonzero(~idle.cut_start)) / seconds,
-        per_step=inside,
     )
 
 
@@ -209,18 +159,14 @@ def kaplan_meier(
     return mass
 
 
-def _runs(samples: Samples) -> tuple[Runs, Runs]:
-    """The idle and the busy runs of all stretches."""
+def _runs(samples: Samples) -> Runs:
+    """The idle runs of all stretches."""
     gaps: list[tuple[int, int, bool, bool]] = []
-    bursts: list[tuple[int, int, bool, bool]] = []
     for first, last in stretches(samples):
         start, end = samples.start_ns[first:last], samples.end_ns[first:last]
         found = _of_stretch(samples.column("gr_active")[first:last], start, end)
         gaps += [(a, b, a == start[0], b == end[-1]) for a, b in found]
-        edges = [int(start[0]), *(edge for gap in found for edge in gap), int(end[-1])]
-        between = zip(edges[::2], edges[1::2], strict=True)
-        bursts += [(a, b, a == start[0], b == end[-1]) for a, b in between if b > a]
-    return _as_runs(gaps), _as_runs(bursts)
+    return _as_runs(gaps)
 
 
 def _as_runs(found: list[tuple[int, int, bool, bool]]) -> Runs:
@@ -276,38 +222,3 @@ def _astride(busy: FloatArray, empty: NDArray[np.bool_]) -> list[int]:
     pair = (busy[:-3] >= FULL) & (busy[3:] >= FULL) & (busy[1:-2] + busy[2:-1] <= 1.0)
     pair &= ~empty[1:-2] & ~empty[2:-1]
     return [int(place) + 1 for place in np.flatnonzero(pair)]
-
-
-def _by_length(idle: Runs, unresolved_s: float) -> dict[str, float]:
-    """
-    Share of the idle time in gaps of each class of length.
-
-    A gap that was cut is at least as long as what was seen of it: its time goes to the classes as the
-    time of the complete gaps that are that long does, or to the class of its seen length if none is.
-    """
-    time = dict.fromkeys((UNRESOLVED, *CLASS_NAMES), 0.0)
-    time[UNRESOLVED] = unresolved_s
-    length = idle.length_s
-    place = np.searchsorted(CLASSES_S, length, side="right")
-    weight = idle.mass * length
-    cut = idle.cut_start | idle.cut_end
-    for row in range(len(idle)):
-        longer = (length >= length[row]) & ~cut & (weight > 0)
-        if not cut[row] or not longer.any():
-            time[CLASS_NAMES[place[row]]] += float(length[row])
-            continue
-        parts = np.bincount(place[longer], weights=weight[longer], minlength=len(CLASS_NAMES))
-        for name, part in zip(CLASS_NAMES, parts / parts.sum(), strict=True):
-            time[name] += float(length[row] * part)
-    whole = sum(time.values())
-    return {name: value / whole for name, value in time.items()} if whole > 0 else {}
-
-
-def _per_step(idle: Runs, steps: IntArray) -> float:
-    """Gaps that begin inside one of *steps* (m, 2), per step; NaN without steps."""
-    if len(steps) == 0:
-        return float("nan")
-    onset = idle.start_ns[~idle.cut_start]
-    at = np.searchsorted(steps[:, 0], onset, side="right") - 1
-    inside = (at >= 0) & (onset < steps[np.maximum(at, 0), 1])
-    return float(np.count_nonzero(inside)) / len(steps)
