@@ -316,7 +316,7 @@ def _hasty(parts: tuple[Stretch, ...]) -> list[float]:
     return found
 
 
-def _beats_between(step_s: float, every: Sequence[Train], parts: Sequence[Stretch]) -> bool:
+def _beats_between(step_s: float, every: Sequence[Train], parts: tuple[Stretch, ...]) -> bool:
     """
     Whether two channels tell of regular beats between waits, several in each *step_s*.
 
