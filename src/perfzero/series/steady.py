@@ -106,7 +106,7 @@ SMEARED_NS = 3 * BIN_NS // 2
 
 SHORT_NS = 450_000_000
 """
-GPM's rows shorter than this are left out: its averages of 0.2 s were off by a quarter (H200, dram_active).
+GPM's rows shorter than this are left out: averages of 0.2 s were off by up to a third (H200, dram_active).
 """
 
 LONGEST_NS = 3600 * BIN_NS
