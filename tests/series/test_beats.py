@@ -7,7 +7,7 @@ import pytest
 
 from perfzero.series.steps import NoSteps, Steps, find_steps
 from perfzero.values import FloatArray, Samples
-from series.simulated_programs import BACKWARD, COPY, FORWARD, OPTIMIZER, WAIT, Timeline, sampled
+from series.simulated_programs import BACKWARD, COPY, FORWARD, OPTIMIZER, WAIT, Timeline, sampled, too_fast
 
 Level = tuple[float, ...]
 
@@ -36,6 +36,13 @@ def test_a_pulse_shorter_than_a_sample_does_not_make_one_of_two_steps(
     found = find_steps(window(repeated([(step_s - pulse_s, HEAVY), (pulse_s, LIGHT)], times=1200)))
 
     assert isinstance(found, NoSteps) or found.step_s == pytest.approx(step_s, rel=0.01)
+
+
+def test_a_pattern_of_sampling_of_five_samples_and_a_half_is_no_step():
+    """Steps of 2.4 ms seen every 2 ms: some counters repeat best after 5.6 samples, some after 11."""
+    _, table, _ = too_fast(seed=88, jitter=0.0)
+
+    assert isinstance(find_steps(table), NoSteps)
 
 
 def test_the_step_of_such_a_pulse_is_found():

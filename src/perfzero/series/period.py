@@ -78,7 +78,7 @@ def repeat_lag(values: FloatArray) -> float | None:
         return None
     # The shortest lag that explains nearly as much is the period; the best one may be a multiple.
     lag = int(next(p for p in within if correlation[p] >= FRACTION * height))
-    if not _is_multiple(best, lag) or _peak_between_samples(correlation, lag):
+    if not _is_multiple(best, lag) or _peak_between_samples(correlation, best):
         return None
     if float(correlation[lag]) < CLEAR or _explained_better_by_multiple(correlation, lag, longest):
         return None
