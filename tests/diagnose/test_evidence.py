@@ -10,6 +10,7 @@ import pytest
 
 from perfzero.diagnose import evidence
 from perfzero.diagnose.evidence import collect
+from perfzero.diagnose.judge import judge
 from perfzero.diagnose.rules.compute import fp64_path
 from perfzero.diagnose.rules.link import gpu_shared
 from perfzero.series.rare import RareEvent
@@ -117,3 +118,37 @@ def test_only_rows_of_averages_that_show_a_second_are_asked(monkeypatch: pytest.
     rare = Samples(long[:-1], long[1:], {"gr_active": np.full(len(long) - 1, 0.6)})
     collect(replace(seen, gpm=rare))
     assert len(tables[1]) == 0
+
+
+BURSTS = (
+    Phase(0.3, {"gr_active": 1.0, "sm_active": 0.9, "dram_read_bytes": 2e12, "launches": 2000.0}),
+    Phase(0.9),
+)
+
+
+def between_bursts(seconds: float = 40.0) -> Any:
+    """A program that works in bursts, and windows of 0.4 s that all fall between them."""
+    seen = observe(BURSTS, seconds=seconds, zoom=False)
+    keep = ((seen.pm.start_ns - seen.start_ns) / 1e9 % 1.2 > 0.4) & (
+        (seen.pm.end_ns - seen.start_ns) / 1e9 % 1.2 > 0.4
+    )
+    pm = seen.pm.where(keep)
+    assert not np.nansum(pm.column("gr_active") > 0.02)
+    return replace(seen, pm=pm, windows=())
+
+
+def test_windows_that_fell_between_the_bursts_are_not_judged() -> None:
+    diagnosis = judge(between_bursts())
+
+    assert diagnosis.tier == "gpm"
+    assert diagnosis.facts["gr_active"].value == pytest.approx(0.25, abs=0.03)
+    assert [d for d in diagnosis.doubts if "missed what the program does" in d]
+    assert diagnosis.verdict is not None
+    assert diagnosis.verdict.rule == "host_starved"
+
+
+def test_windows_that_saw_the_same_as_the_averages_are() -> None:
+    diagnosis = judge(observe(BURSTS, zoom=False))
+
+    assert diagnosis.tier == "pm"
+    assert not [d for d in diagnosis.doubts if "missed" in d]

@@ -118,6 +118,14 @@ def test_windows_before_the_warm_up_is_over_come_every_few_seconds():
     assert all(3.9 <= b - a <= 4.5 for a, b in pairwise(early))
 
 
+def test_windows_become_longer_for_what_does_not_settle_since_it_may_work_in_bursts():
+    early = [(at, length) for at, kind, length in play(settled_at=25.0).windows if at < 25.0]
+    late = 1.0 + DEFAULTS.unsettled_after_s
+    assert {length for at, length in early if at < late} == {DEFAULTS.window_s}
+    assert {length for at, length in early if at >= late} == {DEFAULTS.unsettled_window_s}
+    assert all(length == DEFAULTS.window_s for at, _, length in play(settled_at=8.0).windows if at < 8.0)
+
+
 def test_a_program_that_never_settles_is_looked_at_closely_after_thirty_seconds():
     dense = [at for at, kind, _ in play(settled_at=1e9).windows if kind == "dense"]
     assert DEFAULTS.warmup_max_s <= dense[0] - 1.0 < DEFAULTS.warmup_max_s + 1.0

@@ -23,7 +23,9 @@ from perfzero.diagnose.idle_time import IdleTime, Late, idle_time, late_launches
 from perfzero.diagnose.roofs import Roofs, roofs_of
 from perfzero.diagnose.split import AT, Rates, Split, classify, rates_of, split_time
 from perfzero.diagnose.thresholds import (
+    ATYPICAL,
     DROPPED_SHARE,
+    IDLE_INFO,
     IMPOSSIBLE_SHARE,
     NOT_STEADY,
     SHORT_LOOK,
@@ -38,6 +40,7 @@ from perfzero.series.rare import RareEvent, rare_events
 from perfzero.series.stats import hit_ratio, level, reuse_ratio
 from perfzero.series.steady import Stretch, find_steady
 from perfzero.series.steps import NoSteps, Steps, find_steps
+from perfzero.text import percent
 from perfzero.values import FloatArray, Gpu, IntArray, Observation, Samples, Tier
 
 STEADY_QUALITY = {"stable": 1.0, "fallback": 0.9, "short": 0.8, "none": 0.5}
@@ -95,6 +98,7 @@ class Evidence:
     stalled: float
     waiting: float
     late_idle: float
+    windows_missed: str = ""  # why the windows were not judged, in words
     borrowed: tuple[str, ...] = ()  # columns of `long` and `zoom` that come from GPM alone
 
     @property
@@ -249,7 +253,9 @@ def collect(observation: Observation) -> Evidence:
     host = cut(observation.host) if len(cut(observation.host)) else observation.host
     tier: Tier = "nvml"
     long = Samples.empty()
-    for candidate, table in (("pm", cut(pm)), ("gpm", cut(gpm))):
+    missed = _missed(cut(pm), cut(gpm))
+    candidates = (("pm", Samples.empty() if missed else cut(pm)), ("gpm", cut(gpm)))
+    for candidate, table in candidates:
         seen = float(np.sum(table.duration_s[np.isfinite(table.column("gr_active"))]))
         if seen >= SHORTEST_LOOK.value:
             tier, long = ("pm" if candidate == "pm" else "gpm"), table
@@ -291,7 +297,27 @@ def collect(observation: Observation) -> Evidence:
         stalled=stalled,
         waiting=waiting,
         late_idle=late_idle,
+        windows_missed=missed,
         borrowed=borrowed,
+    )
+
+
+def _missed(pm: Samples, gpm: Samples) -> str:
+    """
+    Why the windows cannot stand for all the time, in words; "" if they can.
+
+    Short windows may all fall between the bursts of a program that works in bursts.
+    """
+    seen, whole = level(pm, "gr_active"), level(gpm, "gr_active")
+    if not (math.isfinite(seen) and math.isfinite(whole)):
+        return ""
+    apart = abs(seen - whole)
+    few = float(np.sum(pm.duration_s)) < float(np.sum(gpm.duration_s)) / 2
+    if not (few and apart > ATYPICAL.value * max(seen, whole) and apart > IDLE_INFO.value):
+        return ""
+    return (
+        f"The windows of hardware sampling missed what the program does (active {percent(seen)} of the time "
+        f"in them, {percent(whole)} in the averages over all of it), so the averages are judged"
     )
 
 

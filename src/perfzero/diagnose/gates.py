@@ -177,6 +177,8 @@ def doubts(e: Evidence) -> Iterator[str]:
     if steady.changed > NOT_STEADY.value and steady.how != "none":
         moved = percent(steady.changed)
         yield f"The program was still changing: its load moved by {moved} within the time judged."
+    if e.windows_missed:
+        yield f"{e.windows_missed}. Record for longer, or with --continuous."
     if SHORTEST_LOOK.value <= e.sampled_s < SHORT_LOOK.value and e.tier != "nvml":
         yield f"The verdict rests on {duration(e.sampled_s)} of samples."
     if e.lost_share > LOST_DOUBT.value:

@@ -102,6 +102,14 @@ NOT_STEADY = Threshold(
     "A shift of 10 % between the halves of the steady stretch is an incident.",
     "Greyhound/FALCON: at least 10 % change",
 )
+ATYPICAL = Threshold(
+    "atypical",
+    0.50,
+    "ratio",
+    "Windows of half a second between the bursts of a data loader saw 0.03 % of activity, GPM 15 %; in 40 "
+    "other recordings the two differ by a fifth at most.",
+    H200,
+)
 SOURCES_DISAGREE = Threshold(
     "sources_disagree",
     0.15,

@@ -82,6 +82,8 @@ class Defaults:
     rarer_after: int = 1  # windows at one spacing before it doubles ...
     rarest_s: float = 180.0  # ... up to this; GPM watches in between, and a window costs 0.3 s of CPU
     warming_every_s: float = 4.0  # denser while nothing is known yet
+    unsettled_after_s: float = 8.0  # of work: what works in bursts may not settle, and short windows miss it
+    unsettled_window_s: float = 2.0
     dense_s: float = 10.0  # so that a verdict comes soon after warm-up
     zoom_after_s: float = 3.0  # of dense sampling, so that short runs have their zoom too
     warmup_max_s: float = 30.0  # the fallback of spec S10
@@ -370,6 +372,9 @@ class Policy:
             close_look = first
         elif not self._steady:
             pause = d.warming_every_s
+            assert self._worked_at is not None
+            if s.now_s - self._worked_at >= d.unsettled_after_s:
+                length = max(d.unsettled_window_s, self._window_s)
         elif dense_left > 0:
             kind, close_look = "dense", True
             length = dense_left if self._zoomed else min(dense_left, d.zoom_after_s)
