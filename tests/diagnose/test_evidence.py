@@ -134,7 +134,7 @@ def between_bursts(seconds: float = 40.0) -> Any:
     )
     pm = seen.pm.where(keep)
     assert not np.nansum(pm.column("gr_active") > 0.02)
-    return replace(seen, pm=pm, windows=())
+    return replace(seen, pm=pm.with_columns({"gr_active": np.full(len(pm), 3e-4)}), windows=())
 
 
 def test_windows_that_fell_between_the_bursts_are_not_judged() -> None:
@@ -152,3 +152,12 @@ def test_windows_that_saw_the_same_as_the_averages_are() -> None:
 
     assert diagnosis.tier == "pm"
     assert not [d for d in diagnosis.doubts if "missed" in d]
+
+
+def test_counters_that_died_are_not_taken_for_windows_that_missed_something() -> None:
+    seen = observe((Phase(0.01, BURSTS[0].levels),), zoom=False)
+    dead = seen.pm.with_columns({name: np.zeros(len(seen.pm)) for name in seen.pm.columns})
+    diagnosis = judge(replace(seen, pm=dead.where(np.arange(len(dead)) % 4 == 0)))
+
+    assert not [d for d in diagnosis.doubts if "missed" in d]
+    assert diagnosis.verdict is None

@@ -309,7 +309,8 @@ def _missed(pm: Samples, gpm: Samples) -> str:
     Short windows may all fall between the bursts of a program that works in bursts.
     """
     seen, whole = level(pm, "gr_active"), level(gpm, "gr_active")
-    if not (math.isfinite(seen) and math.isfinite(whole)):
+    # Counters that died read 0 throughout, and that is a gate's to say.
+    if not (seen > 0 and math.isfinite(whole)):
         return ""
     apart = abs(seen - whole)
     few = float(np.sum(pm.duration_s)) < float(np.sum(gpm.duration_s)) / 2

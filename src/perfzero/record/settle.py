@@ -173,7 +173,7 @@ class Settling:
         floor = min(FLOOR, FLOOR_SHARE * middle[0])
         if (np.abs(means - middle) > np.maximum(TOLERANCE * middle, floor)).any():
             return False
-        # A reading much shorter than the others says little: GPM's average of 0.2 s is off by a quarter.
+        # A reading much shorter than the others says little: one of 0.2 s is off by up to a third.
         whole = (ends + lasted < span_s + 0.1) & (lasted >= 0.5 * np.median(lasted))
         apart = np.abs(values[whole, 0] - middle[0])
         return bool((apart <= max(TOLERANCE_READING * float(middle[0]), floor)).all())
