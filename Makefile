@@ -26,7 +26,7 @@ help:
 	@sed -n 's/^#   make /make /p' Makefile
 
 test: $(VENV)/.development
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
 demo: $(VENV)/.package
 	$(BIN)/perfzero demo $(ARGS)
