@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfzero.counters import BY_NAME
-from perfzero.diagnose.idle_time import IdleTime, Late, idle_time, late_launches
+from perfzero.diagnose.idle_shares import share_out_idle
+from perfzero.diagnose.idle_time import IdleTime, Late
 from perfzero.diagnose.roofs import Roofs, roofs_of
-from perfzero.diagnose.split import AT, Rates, Split, classify, rates_of, split_time
+from perfzero.diagnose.split import AT, Rates, Split, split_time
 from perfzero.diagnose.thresholds import (
     ATYPICAL,
     DROPPED_SHARE,
@@ -270,9 +271,7 @@ def collect(observation: Observation) -> Evidence:
     steps = _steps(long, zoom) if tier == "pm" else NoSteps("Only hardware sampling sees single steps.")
     starts = steps.starts_ns if isinstance(steps, Steps) else None
     rare = _rare(long, cut(gpm), steps)
-    usual = _outside(long, rare)
-    queue, late = idle_time(usual, zoom, roofs), late_launches(usual, roofs)
-    stalled, waiting, late_idle = _idle_parts(long, usual, roofs, queue, late)
+    idle = share_out_idle(long, zoom, roofs, rare=rare)
     sampled = float(np.sum(long.duration_s))
     if tier == "nvml":
         sampled = float(np.sum(board.duration_s[np.isfinite(board.column("smi_utilization"))]))
@@ -292,11 +291,11 @@ def collect(observation: Observation) -> Evidence:
         lost_share=_lost_share(observation, cleaned["pm"]) if tier == "pm" else 0.0,
         steps=steps,
         rare=rare,
-        idle=queue,
-        late=late,
-        stalled=stalled,
-        waiting=waiting,
-        late_idle=late_idle,
+        idle=idle.queue,
+        late=idle.late,
+        stalled=idle.stalled,
+        waiting=idle.waiting,
+        late_idle=idle.late_idle,
         windows_missed=missed,
         borrowed=borrowed,
     )
@@ -320,48 +319,6 @@ def _missed(pm: Samples, gpm: Samples) -> str:
         f"The windows of hardware sampling missed what the program does (active {percent(seen)} of the time "
         f"in them, {percent(whole)} in the averages over all of it), so the averages are judged"
     )
-
-
-def _idle_parts(
-    long: Samples, usual: Samples, roofs: Roofs, queue: IdleTime, late: Late
-) -> tuple[float, float, float]:
-    """
-    Shares of all time that are idle in rare stalls, beside work that waits, and beside late launches.
-
-    *usual* are the rows of *long* outside of stalls. A stall's own part is what exceeds the idle time
-    that the work beside it usually has.
-    """
-    idle_s, whole_s = _class_idle_s(long, roofs)
-    usual_idle_s, usual_s = _class_idle_s(usual, roofs)
-    if not whole_s > 0:
-        return 0.0, 0.0, 0.0
-    inside_idle_s = idle_s - usual_idle_s
-    beside_s = whole_s - usual_s - inside_idle_s
-    per_work = usual_idle_s / (usual_s - usual_idle_s) if usual_s > usual_idle_s else 0.0
-    stalled = max(0.0, inside_idle_s - per_work * beside_s) / whole_s
-    without_kernel_s = float(np.nansum((1.0 - usual.column("gr_active")) * usual.duration_s))
-    left = idle_s / whole_s - stalled
-    waiting = min(queue.waiting * without_kernel_s / whole_s, left)
-    late_idle = min(late.of_idle * usual_idle_s / whole_s, left - waiting)
-    return stalled, waiting, late_idle
-
-
-def _class_idle_s(table: Samples, roofs: Roofs) -> tuple[float, float]:
-    """Seconds of the class `idle` in *table*, and of all its rows whose activity is known."""
-    rates = rates_of(table, roofs)
-    if not len(rates.seconds):
-        return 0.0, 0.0
-    return float(np.sum(classify(rates)[:, AT["idle"]] * rates.seconds)), float(np.sum(rates.seconds))
-
-
-def _outside(table: Samples, events: tuple[RareEvent, ...]) -> Samples:
-    """The rows of *table* that no stall of *events* touches."""
-    keep = np.ones(len(table), np.bool_)
-    for event in events:
-        if event.nature == "stall":
-            for start, end in zip(event.starts_ns, event.ends_ns, strict=True):
-                keep &= (table.end_ns <= start) | (table.start_ns >= end)
-    return table.where(keep)
 
 
 def _find_steady(always: Samples, pm: Samples, *, start_ns: int, end_ns: int) -> Stretch:
