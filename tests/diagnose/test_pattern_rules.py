@@ -87,8 +87,8 @@ def test_launches_that_are_late_in_one_part_of_the_step_are_the_cause_of_its_idl
     e = collect(in_part())
     found = launch_bound(e)
 
-    assert e.late.of_idle > 0.9
-    assert e.late.seen
+    assert e.idle.late.of_idle > 0.9
+    assert e.idle.late.seen
     assert found is not None
     assert found.share == pytest.approx(0.4, abs=0.03)
     assert "in one part" in found.because[0]
@@ -111,12 +111,12 @@ def test_tiny_kernels_whose_next_is_queued_are_not_late() -> None:
     e = collect(
         observe((Phase(0.02, MATRIX), *(Phase(4e-6, queued), Phase(16e-6, NOTHING)) * 1000), zoom=False)
     )
-    assert e.late.of_idle == 0.0
+    assert e.idle.late.of_idle == 0.0
 
 
 def test_nothing_is_late_where_nothing_is_idle_or_nothing_was_sampled() -> None:
     assert late_launches(Samples.empty(), roofs_of(H200, Samples.empty())).of_idle == 0.0
-    assert collect(observe((Phase(0.01, MATRIX),), zoom=False)).late.of_idle == 0.0
+    assert collect(observe((Phase(0.01, MATRIX),), zoom=False)).idle.late.of_idle == 0.0
 
 
 DOUBLE = {"gr_active": 1.0, "sm_active": 0.99, "fp64_active": 0.27, "fma_active": 0.06, "launches": 150.0}
@@ -258,7 +258,7 @@ def test_copies_do_not_make_late_launches_smaller() -> None:
     step = (Phase(0.02, MATRIX), *ONE_BY_ONE, Phase(0.02, copies))
     e = collect(observe(step, host={"host_main_cpu": 0.9}, zoom=False))
 
-    assert e.late_idle == pytest.approx(0.016 / 0.06, abs=0.03)
+    assert e.idle.late_idle == pytest.approx(0.016 / 0.06, abs=0.03)
 
 
 def test_without_the_queue_nobody_claims_to_have_looked_into_it() -> None:

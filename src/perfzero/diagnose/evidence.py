@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfzero.counters import BY_NAME
-from perfzero.diagnose.idle_shares import share_out_idle
-from perfzero.diagnose.idle_time import IdleTime, Late
+from perfzero.diagnose.idle_shares import IdleShares, share_out_idle
 from perfzero.diagnose.roofs import Roofs, roofs_of
 from perfzero.diagnose.split import AT, Rates, Split, split_time
 from perfzero.diagnose.thresholds import (
@@ -74,9 +73,7 @@ class Evidence:
 
     `long`: the samples judged, PM windows or GPM by `tier`. `cleaned`: by stream name, what
     cleaning the whole recording took. `sampled_s`: seconds that `long` covers. `rare`: what happens in
-    some steps only. `idle`: what the queue says of the time without a kernel, and `late` of the launches,
-    both outside of rare stalls. `stalled`, `waiting`, `late_idle`: shares of the steady time that are part of
-    the class `idle`, without overlap.
+    some steps only. `idle`: to whom the parts of the idle time belong.
     """
 
     observation: Observation
@@ -94,11 +91,7 @@ class Evidence:
     lost_share: float
     steps: Steps | NoSteps
     rare: tuple[RareEvent, ...]
-    idle: IdleTime
-    late: Late
-    stalled: float
-    waiting: float
-    late_idle: float
+    idle: IdleShares
     windows_missed: str = ""  # why the windows were not judged, in words
     borrowed: tuple[str, ...] = ()  # columns of `long` and `zoom` that come from GPM alone
 
@@ -116,6 +109,11 @@ class Evidence:
     def stalls(self) -> tuple[RareEvent, ...]:
         """Kinds of stalls that happen in some steps only, the largest share first."""
         return tuple(event for event in self.rare if event.nature == "stall")
+
+    @property
+    def idle_unclaimed(self) -> float:
+        """Share of the time that is idle and belongs neither to rare stalls nor to work that waits."""
+        return max(0.0, self.share("idle") - self.idle.waiting - self.idle.stalled)
 
     def share(self, *classes: TimeClass) -> float:
         """Share of the steady time in *classes* together; NaN if the time could not be split."""
@@ -271,7 +269,6 @@ def collect(observation: Observation) -> Evidence:
     steps = _steps(long, zoom) if tier == "pm" else NoSteps("Only hardware sampling sees single steps.")
     starts = steps.starts_ns if isinstance(steps, Steps) else None
     rare = _rare(long, cut(gpm), steps)
-    idle = share_out_idle(long, zoom, roofs, rare=rare)
     sampled = float(np.sum(long.duration_s))
     if tier == "nvml":
         sampled = float(np.sum(board.duration_s[np.isfinite(board.column("smi_utilization"))]))
@@ -291,11 +288,7 @@ def collect(observation: Observation) -> Evidence:
         lost_share=_lost_share(observation, cleaned["pm"]) if tier == "pm" else 0.0,
         steps=steps,
         rare=rare,
-        idle=idle.queue,
-        late=idle.late,
-        stalled=idle.stalled,
-        waiting=idle.waiting,
-        late_idle=idle.late_idle,
+        idle=share_out_idle(long, zoom, roofs, rare=rare),
         windows_missed=missed,
         borrowed=borrowed,
     )

@@ -115,7 +115,7 @@ def short_stalls(e: Evidence) -> bool:
 
 def in_part(e: Evidence) -> bool:
     """Launches come too late in one part of the step only."""
-    return e.idle.ahead >= HOST_LATE.value or e.late.of_idle < LATE_THROUGHOUT.value
+    return e.idle.queue.ahead >= HOST_LATE.value or e.idle.late.of_idle < LATE_THROUGHOUT.value
 
 
 def has_multicast(e: Evidence) -> bool:

@@ -34,7 +34,7 @@ def debug_leftovers(e: Evidence) -> Finding | None:
     felt = [one for one in found if _felt(e, one.slows)]
     first = sorted(found, key=lambda one: (one not in felt, found.index(one)))[:NAMED]
     because = [f"{one.name}: {one.what}" for one in first]
-    idle = max(0.0, e.share("idle") - e.waiting - e.stalled)
+    idle = e.idle_unclaimed
     severity: Literal["info", "watch", "bad"] = "watch" if felt else "info"
     title = f"Left on for debugging: {', '.join(one.name for one in first)}."
     if cause:
@@ -66,7 +66,7 @@ def _blocking_is_the_cause(e: Evidence, found: tuple[Leftover, ...]) -> bool:
     if not e.share("idle") >= IDLE_WATCH.value or not e.split.fine_idle >= FINE_IDLE.value:
         return False
     # A host that is seen to run ahead contradicts the variable: the program has unset it.
-    ahead = e.idle.ahead
+    ahead = e.idle.queue.ahead
     return e.level("launches") >= SOME_LAUNCHES.value and not ahead >= HOST_NOT_AHEAD.value
 
 

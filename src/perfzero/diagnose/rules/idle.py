@@ -48,8 +48,8 @@ def launch_bound(e: Evidence) -> Finding | None:
 
 
 def _launch_bound_throughout(e: Evidence) -> Finding | None:
-    queue, kernel, main = e.idle, e.mean_kernel_s, e.level("host_main_cpu")
-    idle, launches = _not_accounted(e), e.level("launches")
+    queue, kernel, main = e.idle.queue, e.mean_kernel_s, e.level("host_main_cpu")
+    idle, launches = e.idle_unclaimed, e.level("launches")
     if e.split is None or not idle >= IDLE_WATCH.value or not e.split.fine_idle >= FINE_IDLE.value:
         return None
     throughout = launches >= SOME_LAUNCHES.value and not (
@@ -83,7 +83,7 @@ def _launch_bound_throughout(e: Evidence) -> Finding | None:
 
 def _launch_bound_in_part(e: Evidence) -> Finding | None:
     """The same for a part of the program, as an optimizer that updates each parameter by itself."""
-    late, share, main = e.late, e.late_idle, e.level("host_main_cpu")
+    late, share, main = e.idle.late, e.idle.late_idle, e.level("host_main_cpu")
     # In long samples a pause between bursts of launches looks like pauses between the launches.
     if e.split is None or math.isnan(e.split.fine_idle):
         return None
@@ -120,7 +120,7 @@ def _launch_bound_in_part(e: Evidence) -> Finding | None:
 
 def sync_bound(e: Evidence) -> Finding | None:
     """Short gaps between kernels that are long enough to hide their launches: the queue was drained."""
-    queue, kernel, launches = e.idle, e.mean_kernel_s, e.level("launches")
+    queue, kernel, launches = e.idle.queue, e.mean_kernel_s, e.level("launches")
     idle = _rest(e)
     if e.split is None or not idle >= IDLE_WATCH.value or not e.split.fine_idle >= FINE_IDLE.value:
         return None
@@ -164,7 +164,7 @@ def sync_bound(e: Evidence) -> Finding | None:
 
 def queue_wait(e: Evidence) -> Finding | None:
     """Work was submitted and waits, for something that is neither a kernel nor a copy of this GPU."""
-    queue, share = e.idle, e.waiting
+    queue, share = e.idle.queue, e.idle.waiting
     if not share >= IDLE_WATCH.value:
         return None
     expected, stopped = gain.expect(
@@ -222,7 +222,7 @@ def input_starved(e: Evidence) -> Finding | None:
         share=idle,
         confidence=e.confidence(idle, over=IDLE_WATCH, classes=("idle",), certainty=certainty),
         because=(
-            *_queue_in_words(e.idle),
+            *_queue_in_words(e.idle.queue),
             _empty_stretches(e),
             f"{cause}, and the main thread uses only {percent(main)} of a core",
         ),
@@ -236,9 +236,9 @@ def host_starved(e: Evidence) -> Finding | None:
     """Idle, and the host is the reason: held back by a quota or by others, or nobody can prove by what."""
     if e.tier == "nvml":
         return _idle_by_smi(e)
-    queue = e.idle
+    queue = e.idle.queue
     held_back = quota_bites(e) or waits_for_core(e)
-    idle = _not_accounted(e) if held_back else _rest(e)
+    idle = e.idle_unclaimed if held_back else _rest(e)
     if not idle >= IDLE_INFO.value:
         return None
     others = (_launch_bound_throughout, sync_bound, input_starved)
@@ -294,15 +294,10 @@ def _idle_by_smi(e: Evidence) -> Finding | None:
     )
 
 
-def _not_accounted(e: Evidence) -> float:
-    """Share of all time that is idle, without what `queue_wait` and `periodic_stall` account for."""
-    return max(0.0, e.share("idle") - e.waiting - e.stalled)
-
-
 def _rest(e: Evidence) -> float:
-    """The same without what launches account for that come too late in one part only."""
+    """The idle time nobody else claims, launches that come too late in one part only among them."""
     in_part = _launch_bound_throughout(e) is None and _launch_bound_in_part(e) is not None
-    return _not_accounted(e) - (e.late_idle if in_part else 0.0)
+    return e.idle_unclaimed - (e.idle.late_idle if in_part else 0.0)
 
 
 def _queue_in_words(queue: IdleTime) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from perfzero.text import duration, percent
 
 def periodic_stall(e: Evidence) -> Finding | None:
     """The GPU stands still now and then, for much longer than in the usual step."""
-    share = e.stalled
+    share = e.idle.stalled
     if e.split is None or not share >= IDLE_INFO.value:
         return None
     longest = e.stalls[0]
@@ -50,7 +50,7 @@ def _in_words(event: RareEvent) -> str:
 
 
 def _usual(e: Evidence) -> str:
-    rest = max(0.0, e.share("idle") - e.stalled)
+    rest = max(0.0, e.share("idle") - e.idle.stalled)
     step = f" of {duration(e.step_s)}" if e.step_s is not None else ""
     return f"the usual step{step} leaves the GPU idle {percent(rest)} of the time only"
 
