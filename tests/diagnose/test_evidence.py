@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfzero.diagnose import evidence
+from perfzero.diagnose import evidence, idle_shares
 from perfzero.diagnose.evidence import collect
+from perfzero.diagnose.idle_shares import share_out_idle
 from perfzero.diagnose.judge import judge
 from perfzero.diagnose.rules.compute import fp64_path
 from perfzero.diagnose.rules.link import gpu_shared
@@ -143,6 +144,7 @@ def test_windows_that_fell_between_the_bursts_are_not_judged() -> None:
     assert diagnosis.tier == "gpm"
     assert diagnosis.facts["gr_active"].value == pytest.approx(0.25, abs=0.03)
     assert [d for d in diagnosis.doubts if "missed what the program does" in d]
+    assert not [d for d in diagnosis.doubts if "saw too little" in d]
     assert diagnosis.verdict is not None
     assert diagnosis.verdict.rule == "host_starved"
 
@@ -161,3 +163,28 @@ def test_counters_that_died_are_not_taken_for_windows_that_missed_something() ->
 
     assert not [d for d in diagnosis.doubts if "missed" in d]
     assert diagnosis.verdict is None
+
+
+def test_what_waits_and_what_comes_late_never_claim_more_than_is_idle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = collect(observe(STEP))
+    late = replace(seen.idle.late, of_idle=0.9)
+    monkeypatch.setattr(idle_shares, "idle_time", lambda *_: replace(seen.idle.queue, waiting=0.8))
+    monkeypatch.setattr(idle_shares, "late_launches", lambda *_: late)
+    found = share_out_idle(seen.long, seen.zoom, seen.roofs, rare=())
+
+    assert found.waiting == pytest.approx(0.8 * 0.4, abs=0.01)
+    assert found.waiting + found.late_idle == pytest.approx(0.4, abs=0.01)
+
+
+def test_a_stall_owns_what_exceeds_the_usual_rest_of_the_work_beside_it() -> None:
+    seen = collect(observe((Phase(0.05, {"gr_active": 1.0}), Phase(0.05)), zoom=False))
+    first = int(seen.long.start_ns[0])
+    stall = event(count=1)
+    inside = replace(
+        stall, starts_ns=np.array([first], np.int64), ends_ns=np.array([first + SECOND // 2], np.int64)
+    )
+    found = share_out_idle(seen.long, seen.zoom, seen.roofs, rare=(inside,))
+
+    assert found.stalled == pytest.approx(0.0, abs=0.01)  # these seconds are like the others

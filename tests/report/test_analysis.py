@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import errno
 import json
+import shutil
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -166,3 +167,16 @@ def test_a_lesser_tier_is_doubted_in_one_sentence_with_its_reason(starved: Diagn
 def test_a_tier_that_needs_no_reason_gets_none(starved: Diagnosis) -> None:
     assert explained(starved, "16 hardware counters sampled in one pass").doubts == starved.doubts
     assert explained(replace(starved, doubts=(GPM_ONLY,)), "").doubts == (GPM_ONLY,)
+
+
+def test_why_hardware_sampling_worked_is_no_reason_for_judging_averages(tmp_path: Path) -> None:
+    """A stream that is cut short leaves GPM alone, though the counters had been sampled."""
+    kept = Path(__file__).parents[1] / "recordings" / "decode"
+    folder = Path(shutil.copytree(kept, tmp_path / "cut"))
+    with (folder / "pm-gpu0.arrow").open("r+b") as stream:
+        stream.truncate(20_000)
+    [gpu] = analyze(folder).gpus
+
+    assert gpu.diagnosis.tier == "gpm"
+    assert GPM_ONLY in gpu.diagnosis.doubts
+    assert any("GPM stands in" in doubt for doubt in gpu.diagnosis.doubts)

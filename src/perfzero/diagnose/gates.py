@@ -215,7 +215,7 @@ def _lost_windows(gaps: tuple[Gap, ...]) -> Iterator[str]:
 
 
 def _tier_doubts(e: Evidence) -> Iterator[str]:
-    if e.tier == "gpm" and e.observation.tier == "pm":
+    if e.tier == "gpm" and e.observation.tier == "pm" and not e.windows_missed:
         yield "PM sampling saw too little of the steady stretch; GPM stands in."
     leaned_on = tuple(n for n in e.borrowed if n != "fp64_active" or _does_fp64(e))
     if leaned_on:

@@ -2,8 +2,8 @@
 When to sample: the policy, as a state machine without clock or device.
 
 What measuring says (docs/measurements.md): an open session costs a program at the power cap 1 %
-for as long as it is open, and one near it 0.13 %; on one far from it nothing was seen above the
-noise, which has not been benchmarked yet. Opening and closing costs any program about 4 ms, and us
+for as long as it is open, and one near it 0.13 %; one far from it, a CUDA graph of tiny kernels, was a
+third of a percent faster. Opening and closing costs any program about 4 ms, and us
 0.3 s of CPU; starting and stopping costs nothing. So the session stays open while the board is far
 from its power cap, and is opened rarely where it is not. A sample costs us 0.13 ms of CPU, so
 windows become rarer as a run goes on and repeats itself.
@@ -12,6 +12,8 @@ windows become rarer as a run goes on and repeats itself.
               windows:      0.5 s / 4 s         10 s without a gap      0.5 s after 40, 80, 160, 180 ... s
     near the cap:           1 s / 15 s          one, 4 s, and a zoom    1 s after 60, 120, 180 ... s,
                                                                         session closed between
+
+What has not settled after 8 s of work may work in bursts: far from the cap its windows last 2 s.
 
 With --until-sure they come 5, 10, 20, 40 ... s after the close look, near the cap 10, 20, 40 ... s.
 

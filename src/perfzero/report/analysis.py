@@ -53,7 +53,8 @@ def judged_report(path: Path | str) -> Report:
     judged = []
     for gpu in recording.gpus:
         seen = recording.observation(gpu.index)
-        reason = recording.manifest.tier_reasons.get(gpu.index, "")
+        # Where PM sampling ran, the reason is why it did; that GPM stands in for it has its own doubt.
+        reason = "" if seen.tier == "pm" else recording.manifest.tier_reasons.get(gpu.index, "")
         judged.append(Judged(seen, explained(judge(seen), reason)))
     manifest = recording.manifest
     return build(
