@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import errno
 import json
-import shutil
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
