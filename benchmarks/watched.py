@@ -28,12 +28,8 @@ sys.path.insert(0, str(ROOT / "tools"))
 sys.path.insert(0, str(ROOT / "src"))
 
 import checkout  # noqa: E402 (needs the path above)
-import numpy as np  # noqa: E402
 
 from perfzero.values import jsonable  # noqa: E402
-
-STEP = np.dtype([("end_ns", "<i8"), ("ms", "<f8")])
-"""A row of a program's log (zoo/loop.py)."""
 
 START_UP_S = 60.0
 """Beyond its own length, what a program's start, the end of the recording and the analysis may take."""
@@ -42,16 +38,18 @@ START_UP_S = 60.0
 @dataclass(frozen=True, slots=True)
 class Benchmark:
     """
-    What a benchmark measures: *measure* turns the name of a program and a folder into a row.
+    What a benchmark measures: *measure* turns the name of a program, a folder and the options into a row.
 
     A row is a dataclass with `ok`. `needed_s`: how long one program takes. `table` puts rows in words.
+    `options` adds what the benchmark takes beyond the options that all have.
     """
 
     name: str
     programs: Sequence[str]
-    measure: Callable[[str, Path], Any]
+    measure: Callable[[str, Path, argparse.Namespace], Any]
     table: Callable[[Sequence[Any]], str]
     needed_s: float
+    options: Callable[[argparse.ArgumentParser], object] = lambda _parser: None
 
 
 @dataclass(slots=True)
@@ -67,11 +65,13 @@ class Results:
 
 
 def arguments(benchmark: Benchmark, argv: Sequence[str] | None, *, description: str | None) -> Any:
-    """The options that all these benchmarks have; ends the process for a program that does not exist."""
+    """The options of a benchmark; ends the process for a program that does not exist."""
     p = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", benchmark.name)))
     p.add_argument("--only", type=lambda text: text.split(","), default=list(benchmark.programs))
     p.add_argument("--budget", type=float, default=540.0, help="nothing is begun that would end after it")
+    p.add_argument("--work", type=Path, help="folder for logs and recordings (default: one that is removed)")
+    benchmark.options(p)
     args = p.parse_args(argv)
     wrong = sorted(set(args.only) - set(benchmark.programs))
     if wrong:
@@ -85,14 +85,14 @@ def run(benchmark: Benchmark, *, description: str | None, argv: Sequence[str] | 
     args.out.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
     results = Results()
-    with scratch(benchmark.name) as work, ended_by_signals():
+    with scratch(benchmark.name, args.work) as work, ended_by_signals():
         for name in args.only:
             if time.monotonic() - begun + benchmark.needed_s > args.budget:
                 results.failures[name] = "not run: out of time"
             else:
                 print(name, flush=True)
                 try:
-                    results.rows.append(benchmark.measure(name, work / name))
+                    results.rows.append(benchmark.measure(name, work / name, args))
                 except Exception as error:  # noqa: BLE001 - the other programs must still be measured
                     results.failures[name] = f"{type(error).__name__}: {error}"
             save(benchmark, results, out=args.out)
@@ -118,8 +118,12 @@ def values(row: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def scratch(name: str) -> Iterator[Path]:
-    """A folder for logs and recordings, which are large and stay out of the results."""
+def scratch(name: str, kept: Path | None) -> Iterator[Path]:
+    """A folder for logs and recordings, which stay out of the results: *kept*, or a temporary one."""
+    if kept is not None:
+        kept.mkdir(parents=True, exist_ok=True)
+        yield kept
+        return
     with tempfile.TemporaryDirectory(prefix=f"perfzero-{name}-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
@@ -166,16 +170,3 @@ def watch(command: Sequence[str], *, folder: Path, seconds: float) -> dict[str, 
     document = json.loads((folder / "report.json").read_text())
     gpu: dict[str, Any] = document["gpus"][0]
     return {**gpu, "recording_start_ns": document["start_ns"]}
-
-
-def read_steps(log: Path) -> np.ndarray[Any, Any]:
-    """The rows of a program's log; a last one that was cut is left out."""
-    data = log.read_bytes()
-    return np.frombuffer(data[: len(data) // STEP.itemsize * STEP.itemsize], STEP)
-
-
-def inside(rows: np.ndarray[Any, Any], start_ns: int, end_ns: int) -> np.ndarray[Any, Any]:
-    """The lengths in ms of the steps that lie in [start_ns, end_ns) as a whole."""
-    begin = rows["end_ns"] - rows["ms"] * 1e6
-    lengths: np.ndarray[Any, Any] = rows["ms"][(begin >= start_ns) & (rows["end_ns"] < end_ns)]
-    return lengths

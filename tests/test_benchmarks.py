@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import itertools
 import json
@@ -39,7 +40,8 @@ def load(monkeypatch: pytest.MonkeyPatch, path: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, name, module)  # dataclasses look their module up
     spec.loader.exec_module(module)
-    for imported in ("known", "checkout", "estimate", "session", "watched", "programs", "loop", "decoder"):
+    ours = "known checkout estimate session watched step_log programs loop decoder cases"
+    for imported in ours.split():
         sys.modules.pop(imported, None)
     return module
 
@@ -155,14 +157,6 @@ def test_the_plan_of_the_default_policy_is_the_products_own(monkeypatch: pytest.
     assert free.sessions <= 4
     assert capped.open_share < 0.05
     assert 4 <= capped.sessions <= 9
-
-
-def test_a_log_cut_in_the_middle_of_a_row_is_read_to_its_last_whole_one(
-    estimate: ModuleType, tmp_path: Path
-) -> None:
-    (tmp_path / "steps").write_bytes(steps_of(np.ones(3)).tobytes()[:-5])
-
-    assert estimate.read_steps(tmp_path / "steps")["ms"].tolist() == [1.0, 1.0]
 
 
 class Recorder:
@@ -433,38 +427,34 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 FAKE = """
-import json, os, sys, time
+import json, os, sys
 words = sys.argv[1:]
 folder, command = words[words.index("-o") + 1], words[words.index("--") + 1 :]
-if "zoo/elementwise_chain.py" in command:
+if "autotuned" in command:
     sys.exit("no GPU")
 os.mkdir(folder)
-with open(command[command.index("--log") + 1], "wb") as log:
-    for i in range(1, 101):
-        log.write(__import__("struct").pack("<qd", i * 10_000_000, 10.0))
-steady = {"start_ns": 0, "end_ns": 900_000_000, "how": "stable"}
+with open(command[command.index("--log") + 1], "w") as log:
+    json.dump({"begun_ns": 0, "warm_ns": 4_000_000_000}, log)
+steady = {"start_ns": 5_000_000_000, "end_ns": 9_000_000_000, "how": "stable"}
 with open(os.path.join(folder, "report.json"), "w") as report:
-    json.dump({"start_ns": 0, "gpus": [{"steady": steady, "step_s": 0.0101}]}, report)
+    json.dump({"start_ns": 0, "gpus": [{"steady": steady}]}, report)
 """
-"""Plays perfzero: the program's steps take 10 ms, and 10.1 ms are reported. One program fails."""
+"""Plays perfzero: the program is warm after 4 s, and 5 s are reported. One program fails."""
 
 
 def test_a_program_that_fails_does_not_stop_the_others(monkeypatch, tmp_path: Path) -> None:
     """Nor does one for which no time is left; all three are in the results, and the exit code is 1."""
-    steps = load(monkeypatch, "steps/run.py")
-    monkeypatch.setattr(steps.watched.checkout, "PERFZERO", (sys.executable, "-c", FAKE))
-    only = "elementwise_chain,transformer"
+    warmup = load(monkeypatch, "warmup/run.py")
+    monkeypatch.setattr(warmup.watched.checkout, "PERFZERO", (sys.executable, "-c", FAKE))
 
-    assert steps.main(["--out", str(tmp_path), "--only", only]) == 1
-    found = json.loads((tmp_path / "steps.json").read_text())
-    assert [(r["program"], r["found_ms"], r["ok"]) for r in found["rows"]] == [
-        ("transformer", pytest.approx(10.1), True)
-    ]
-    assert "no GPU" in found["failures"]["elementwise_chain"]
-    assert "elementwise_chain       FAIL" in (tmp_path / "steps.txt").read_text()
-    assert steps.main(["--out", str(tmp_path), "--only", "transformer"]) == 0
-    assert steps.main(["--out", str(tmp_path), "--only", "transformer", "--budget", "9"]) == 1
-    assert "not run: out of time" in (tmp_path / "steps.txt").read_text()
+    assert warmup.main(["--out", str(tmp_path), "--only", "autotuned,compiled"]) == 1
+    found = json.loads((tmp_path / "warmup.json").read_text())
+    assert [(r["program"], r["error_s"], r["ok"]) for r in found["rows"]] == [("compiled", 1.0, True)]
+    assert "no GPU" in found["failures"]["autotuned"]
+    assert "autotuned               FAIL" in (tmp_path / "warmup.txt").read_text()
+    assert warmup.main(["--out", str(tmp_path), "--only", "compiled"]) == 0
+    assert warmup.main(["--out", str(tmp_path), "--only", "compiled", "--budget", "9"]) == 1
+    assert "not run: out of time" in (tmp_path / "warmup.txt").read_text()
 
 
 def test_a_program_that_does_not_exist_is_refused_with_those_that_do(monkeypatch, capsys) -> None:
@@ -505,9 +495,9 @@ def test_a_benchmark_that_is_terminated_takes_its_program_along(tmp_path: Path) 
     told = str(tmp_path / "pid")
     program = f"import os, time; open({told!r}, 'w').write(f'{{os.getpid()}} '); time.sleep(60)"
     runner = (
-        f"import sys; sys.path.insert(0, {str(BENCHMARKS / 'steps')!r}); import run\n"
+        f"import sys; sys.path.insert(0, {str(BENCHMARKS / 'warmup')!r}); import run\n"
         f"run.watched.checkout.PERFZERO = ('python3', '-c', {program!r})\n"
-        f"run.main(['--out', {str(tmp_path)!r}, '--only', 'transformer'])"
+        f"run.main(['--out', {str(tmp_path)!r}, '--only', 'compiled'])"
     )
     process = subprocess.Popen([sys.executable, "-c", runner], stdout=subprocess.DEVNULL)
     while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().endswith(" "):
@@ -518,58 +508,12 @@ def test_a_benchmark_that_is_terminated_takes_its_program_along(tmp_path: Path) 
     assert gone(int((tmp_path / "pid").read_text()))
 
 
-def test_only_whole_steps_inside_the_stretch_count(watched: ModuleType) -> None:
-    rows = steps_of(np.array([10.0, 20.0, 30.0, 40.0]))  # they end at 10, 30, 60 and 100 ms
-
-    assert watched.inside(rows, 5 * MS, 61 * MS).tolist() == [20.0, 30.0]
-    assert watched.inside(rows, 61 * MS, 99 * MS).tolist() == []
-
-
-# --- step times ------------------------------------------------------------------------------
-
-
-def judged(start_s: float, end_s: float, *, step_s: float | None = None, how: str = "stable") -> dict:
-    steady = {"start_ns": round(start_s * SECOND), "end_ns": round(end_s * SECOND), "how": how}
-    return {"steady": steady, "step_s": step_s, "recording_start_ns": 0}
-
-
-@pytest.mark.parametrize(("found_s", "ok"), [(0.01019, True), (0.01021, False), (0.02, False), (None, False)])
-def test_a_step_time_may_be_two_percent_off(monkeypatch, found_s: float | None, ok: bool) -> None:
-    """Steps of 10 ms after a second of slower ones, which the judged stretch leaves out."""
-    steps = load(monkeypatch, "steps/run.py")
-    rows = steps_of(np.array([50.0] * 20 + [10.0] * 200))
-    row = steps.compare("transformer", judged(1, 3, step_s=found_s), rows)
-
-    assert row.truth_ms == pytest.approx(10)
-    assert row.jitter == pytest.approx(0, abs=1e-9)
-    assert row.ok == ok
-
-
-@pytest.mark.parametrize(("found_s", "ok"), [(None, True), (0.010, False)])
-def test_a_program_without_a_step_time_must_get_none(monkeypatch, found_s: float | None, ok: bool) -> None:
-    steps = load(monkeypatch, "steps/run.py")
-    lengths = np.random.default_rng(0).uniform(5, 25, 100)
-    row = steps.compare("variable_batches", judged(-1, 9, step_s=found_s), steps_of(lengths))
-
-    assert row.truth_ms is None
-    assert row.jitter == pytest.approx(np.std(lengths, ddof=1) / np.mean(lengths))
-    assert row.ok == ok
-
-
-def test_a_stretch_without_steps_is_no_comparison(monkeypatch) -> None:
-    with pytest.raises(ValueError, match="0 of 5 steps lie in the stretch"):
-        load(monkeypatch, "steps/run.py").compare("transformer", judged(5, 9), steps_of(np.ones(5)))
-
-
-def test_ten_programs_have_steps_and_two_have_none(monkeypatch) -> None:
-    steps = load(monkeypatch, "steps/run.py")
-
-    assert (len(steps.PROGRAMS), len(steps.WITHOUT)) == (12, 2)
-    assert set(steps.WITHOUT) < set(steps.PROGRAMS)
-    assert all((BENCHMARKS.parent / program).is_file() for program, *_ in steps.PROGRAMS.values())
-
-
 # --- warm-up ---------------------------------------------------------------------------------
+
+
+def judged(start_s: float, end_s: float, *, how: str) -> dict:
+    steady = {"start_ns": round(start_s * SECOND), "end_ns": round(end_s * SECOND), "how": how}
+    return {"steady": steady, "recording_start_ns": 0}
 
 
 @pytest.mark.parametrize(
@@ -677,7 +621,7 @@ def test_two_programs_take_turns_and_are_ended(monkeypatch, tmp_path: Path) -> N
     assert len(found) == 2
     assert all(2 < gain < 5 for gain in found)
     sizes = {path: path.stat().st_size for path in tmp_path.glob("*.steps")}
-    pauses = {path.stem: np.diff(gains.watched.read_steps(path)["end_ns"]).max() / 1e9 for path in sizes}
+    pauses = {path.stem: np.diff(gains.step_log.read_steps(path)["end_ns"]).max() / 1e9 for path in sizes}
     assert pauses["base"] > 0.8
     assert pauses["fixed"] > 0.4
     time.sleep(0.1)
@@ -692,10 +636,35 @@ def test_a_program_without_steps_is_an_error_that_says_what_it_printed(monkeypat
         gains.in_turns(broken, broken, folder=tmp_path)
 
 
-def test_every_pair_is_a_program_with_that_fix(monkeypatch) -> None:
+def test_every_pair_is_a_case_with_that_fix(monkeypatch) -> None:
     zoo = BENCHMARKS.parent / "zoo"
-    monkeypatch.syspath_prepend(str(zoo))
-    for pair in load(monkeypatch, "gains/run.py").PAIRS.values():
-        words = [*pair.options, *pair.fix]
+    gains = load(monkeypatch, "gains/run.py")
+    for name, pair in gains.PAIRS.items():
+        program = Path(*gains.program_of(name)[1:2])
 
-        assert all(f'"{word}"' in (zoo / pair.program).read_text() for word in words if word.startswith("--"))
+        assert all(
+            f'"{word}"' in (zoo / program.name).read_text() for word in pair.fix if word.startswith("--")
+        )
+        if pair.after is not None:
+            assert gains.program_of(pair.after) == [*gains.program_of(name), *pair.fix]
+
+
+def test_what_a_report_tells_is_not_measured_again(monkeypatch, tmp_path: Path) -> None:
+    """One that is not there is; the program after the fix is no case of the zoo, so it is watched as well."""
+    gains = load(monkeypatch, "gains/run.py")
+    (tmp_path / "fp32_gemm").mkdir()
+    (tmp_path / "fp32_gemm" / "report.json").write_text(json.dumps({"gpus": [told("fp32_path")]}))
+    commands: list[list[str]] = []
+
+    def watch(command: list[str], **_: object) -> dict:
+        commands.append(command)
+        return told("well_used", tensor=0.9)
+
+    monkeypatch.setattr(gains.watched, "watch", watch)
+    monkeypatch.setattr(gains, "in_turns", lambda *_, **__: (3.0, 3.1))
+    row = gains.measure("fp32_gemm", tmp_path / "w", argparse.Namespace(reports=tmp_path))
+
+    assert (row.promise.verdict, row.after) == ("fp32_path", "well_used")
+    assert commands == [["python3", "zoo/fp32_gemm.py", "--tf32", "--seconds", "14"]]
+    gains.measure("fp32_gemm", tmp_path / "w", argparse.Namespace(reports=None))
+    assert commands[1:] == [["python3", "zoo/fp32_gemm.py", "--seconds", "14"], commands[0]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import json
 import struct
 import subprocess
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -202,6 +204,58 @@ def test_a_finding_or_a_step_time_that_must_not_be_there_is_a_problem(load) -> N
     assert tool.disagreements(none, worse, where="trimmed: ") == [
         "trimmed: a step time of 20.0 ms, where there is none"
     ]
+
+
+@pytest.mark.parametrize(("found_s", "problems"), [(0.01019, 0), (0.01021, 1), (0.02, 1), (None, 0)])
+def test_a_step_time_may_be_two_percent_off_the_program_s_own(
+    load, tmp_path: Path, found_s: float | None, problems: int
+) -> None:
+    """Steps of 10 ms after a second of slower ones, which the judged stretch leaves out."""
+    tool = load("make_recordings")
+    (tmp_path / "steps").write_bytes(logged([50.0] * 20 + [10.0] * 200))
+    verdict = tool.Verdict(
+        rule="fp32_path", findings=("fp32_path",), step_s=found_s, judged_ns=(1_000_000_000, 3_000_000_000)
+    )
+    step_ms, jitter = tool.own_step(tmp_path / "steps", verdict)
+    [case] = tool.choose(["fp32_gemm"])
+
+    assert (step_ms, jitter) == (pytest.approx(10), pytest.approx(0, abs=1e-9))
+    assert len(tool.disagreements(case, verdict, step_ms=step_ms)) == problems
+
+
+def logged(lengths_ms: list[float]) -> bytes:
+    """The log of steps of these lengths, one after the other from time 0 on."""
+    rows = zip(itertools.accumulate(lengths_ms), lengths_ms, strict=True)
+    return b"".join(struct.pack("<qd", round(end * 1e6), ms) for end, ms in rows)
+
+
+def test_without_a_log_or_two_steps_in_the_stretch_there_is_no_step_time(load, tmp_path: Path) -> None:
+    tool = load("make_recordings")
+    verdict = tool.Verdict(judged_ns=(5_000_000_000, 9_000_000_000))
+    (tmp_path / "steps").write_bytes(logged([10.0] * 5))
+
+    assert tool.own_step(tmp_path / "none", verdict) == (None, None)
+    assert tool.own_step(tmp_path / "steps", verdict) == (None, None)
+
+
+def test_only_whole_steps_inside_the_stretch_count(load, tmp_path: Path) -> None:
+    """The last row of the log is cut, too."""
+    step_log = load("step_log")
+    (tmp_path / "steps").write_bytes(logged([10.0, 20.0, 30.0, 40.0, 1.0])[:-5])
+    rows = step_log.read_steps(tmp_path / "steps")
+
+    assert rows["ms"].tolist() == [10.0, 20.0, 30.0, 40.0]  # they end at 10, 30, 60 and 100 ms
+    assert step_log.inside(rows, 5_000_000, 61_000_000).tolist() == [20.0, 30.0]
+    assert step_log.inside(rows, 61_000_000, 99_000_000).tolist() == []
+
+
+def test_a_step_with_an_evaluation_in_it_is_not_the_step(load) -> None:
+    """One that is longer by chance is."""
+    step_log = load("step_log")
+    lengths = np.array([9.0, 10.0, 11.0, 10.0] * 10)
+
+    assert step_log.step_of(np.append(lengths, 400.0)) == step_log.step_of(lengths)
+    assert step_log.step_of(np.append(lengths, 19.0))[0] == pytest.approx((400 + 19) / 41)
 
 
 def test_a_program_that_is_to_be_killed_need_not_finish(load, tmp_path: Path, monkeypatch) -> None:

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import checkout
+import step_log
 
 sys.path.insert(0, str(checkout.ROOT / "zoo"))
 
@@ -37,6 +38,9 @@ from cases import Case, choose, part
 
 LIMIT_BYTES = 400_000
 """Most that a trimmed recording may take on disk."""
+
+STEP_BAR = 0.02
+"""By how much of itself the program's own step time may be missed."""
 
 START_UP_S = 60.0
 """Beyond its steady loop, what a program, the recording's end and the analysis may take."""
@@ -56,6 +60,7 @@ class Verdict:
     tier: str = ""
     headline: str = ""
     step_s: float | None = None
+    judged_ns: tuple[int, int] | None = None  # the stretch that was judged
     slowdown: float | None = None
     cpu_share: float | None = None
 
@@ -72,6 +77,8 @@ class Result:
     wall_s: float = 0.0
     trimmed_bytes: int = 0
     program: dict[str, Any] = field(default_factory=dict)  # the line of JSON it printed
+    step_ms: float | None = None  # by the program's own clock, over the stretch that was judged
+    jitter: float | None = None  # of those steps: standard deviation / mean
     command: str = ""
     problems: tuple[str, ...] = ()
 
@@ -123,9 +130,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 # --- one case --------------------------------------------------------------------------------
 
 
-def perfzero_command(case: Case, *, folder: str) -> list[str]:
-    """`perfzero run` over the case's program, with paths relative to the project."""
-    program = case.command(python="python3", zoo=None)
+def perfzero_command(case: Case, *, folder: str, steps: Path) -> list[str]:
+    """`perfzero run` over the case's program, with paths relative to the project; it logs into *steps*."""
+    program = [*case.command(python="python3", zoo=None), "--log", str(steps)]
     return [*checkout.PERFZERO, "run", "-o", folder, *case.options, "--", *program]
 
 
@@ -139,27 +146,39 @@ def guarded(case: Case, *, work: Path) -> Result:
 
 def observe(case: Case, *, work: Path) -> Result:
     folder, log = work / "raw" / case.name, work / "logs" / f"{case.name}.log"
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    steps = work / "steps" / case.name
+    for parent in (folder.parent, steps.parent):
+        parent.mkdir(parents=True, exist_ok=True)
     with held_counters(case, log=work / "logs" / f"{case.name}.holder.log") as held:
-        ended = checkout.run(
-            perfzero_command(case, folder=str(folder)), log=log, timeout_s=case.seconds + START_UP_S
-        )
+        command = perfzero_command(case, folder=str(folder), steps=steps.resolve())
+        ended = checkout.run(command, log=log, timeout_s=case.seconds + START_UP_S)
     # perfzero ends as the program did, so by the same signal; a shell says 128 + its number.
     code = 128 - ended.code if ended.code is not None and ended.code < 0 else ended.code
     keep_reports(folder, into=work / "logs" / case.name)
     verdict = read_verdict(folder / "report.json")
     program = last_json(ended.output)
+    step_ms, jitter = own_step(steps, verdict)
     problems = [
         *([] if held else ["the other process could not hold the counters"]),
         *(["ran into its time limit"] if ended.code is None else []),
         *([f"exit code {code}"] if code not in (None, case.exit_code) else []),
         *([] if program or case.exit_code else ["the program did not finish its loop"]),
-        *disagreements(case, verdict),
+        *disagreements(case, verdict, step_ms=step_ms),
     ]
     return Result(
         case.name, case.expected, verdict, exit_code=code, wall_s=round(ended.wall_s, 1),
-        program=program, command=command_line(case), problems=tuple(problems),
+        program=program, step_ms=step_ms, jitter=jitter, command=command_line(case), problems=tuple(problems),
     )  # fmt: skip
+
+
+def own_step(log: Path, verdict: Verdict) -> tuple[float | None, float | None]:
+    """The program's own step time in ms and its jitter in the stretch that was judged; None where unknown."""
+    if verdict.judged_ns is None or not log.is_file():
+        return None, None
+    try:
+        return step_log.step_of(step_log.inside(step_log.read_steps(log), *verdict.judged_ns))
+    except ValueError:  # fewer than two steps
+        return None, None
 
 
 def command_line(case: Case) -> str:
@@ -203,6 +222,7 @@ def read_verdict(path: Path) -> Verdict:
             tier=gpu.get("tier", ""),
             headline=gpu.get("headline", ""),
             step_s=gpu.get("step_s"),
+            judged_ns=(gpu["steady"]["start_ns"], gpu["steady"]["end_ns"]) if gpu.get("steady") else None,
             slowdown=cost.get("slowdown"),
             cpu_share=cost.get("cpu_share"),
         )
@@ -210,8 +230,10 @@ def read_verdict(path: Path) -> Verdict:
         return Verdict(reason=f"no readable report.json ({type(error).__name__}: {error})")
 
 
-def disagreements(case: Case, verdict: Verdict, *, where: str = "") -> list[str]:
-    """What *verdict* says otherwise than the case expects, in words."""
+def disagreements(
+    case: Case, verdict: Verdict, *, step_ms: float | None = None, where: str = ""
+) -> list[str]:
+    """What *verdict* says otherwise than the case expects, and than the program's own clock, in words."""
     wrong = []
     if verdict.rule != case.expected:
         said = verdict.rule or f"no verdict ({verdict.reason})"
@@ -219,8 +241,11 @@ def disagreements(case: Case, verdict: Verdict, *, where: str = "") -> list[str]
     elif missing := [rule for rule in case.also if rule not in verdict.findings]:
         wrong += [f"{rule} is not among the findings" for rule in missing]
     wrong += [f"{rule} is among the findings" for rule in case.absent if rule in verdict.findings]
-    if verdict.step_s is not None and not case.steps:
-        wrong.append(f"a step time of {verdict.step_s * 1e3:.1f} ms, where there is none")
+    found_ms = None if verdict.step_s is None else verdict.step_s * 1e3
+    if found_ms is not None and not case.steps:
+        wrong.append(f"a step time of {found_ms:.1f} ms, where there is none")
+    elif found_ms is not None and step_ms is not None and abs(found_ms / step_ms - 1) > STEP_BAR:
+        wrong.append(f"a step time of {found_ms:.2f} ms, by its own clock {step_ms:.2f}")
     return [where + words for words in wrong]
 
 
@@ -275,7 +300,7 @@ def _trimmed(result: Result, case: Case, *, raw: Path, small: Path, work: Path) 
         *result.problems,
         *([f"trimmed to {size} bytes, more than {LIMIT_BYTES}"] if size > LIMIT_BYTES else []),
         *([f"analyze of the trimmed one ended with {analysed.code}"] if analysed.code else []),
-        *disagreements(case, verdict, where="trimmed: "),
+        *disagreements(case, verdict, step_ms=result.step_ms, where="trimmed: "),
     ]
     return replace(result, trimmed_bytes=size, trimmed_verdict=verdict, problems=tuple(problems))
 
@@ -300,16 +325,24 @@ def save(results: Sequence[Result], *, out: Path) -> None:
     (out / "results.txt").write_text(table(results) + "\n")
 
 
-COLUMNS = ("expected", "verdict", "conf", "cost %", "cpu %", "wall s", "exit", "KB")
-WIDTHS = (17, 17, 6, 8, 7, 8, 6, 6)
+COLUMNS = (
+    "expected", "verdict", "conf", "step ms", "own ms", "ratio", "jitter",
+    "cost %", "cpu %", "wall s", "exit", "KB",
+)  # fmt: skip
+WIDTHS = (17, 17, 6, 9, 9, 8, 8, 8, 7, 8, 6, 6)
 
 
 def row(result: Result) -> str:
     verdict = result.verdict
+    both = verdict.step_s is not None and result.step_ms is not None
     cells = (
         result.expected,
         verdict.rule or "-",
         _number(verdict.confidence, 1, 2),
+        _number(verdict.step_s, 1e3, 3),
+        _number(result.step_ms, 1, 3),
+        _number(verdict.step_s / result.step_ms * 1e3 if both else None, 1, 4),
+        _number(result.jitter, 1, 3),
         _number(verdict.slowdown, 100, 3),
         _number(verdict.cpu_share, 100, 1),
         _number(result.wall_s, 1, 1),

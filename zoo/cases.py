@@ -22,10 +22,10 @@ class Case:
 
     `expected` is the id of the rule that gives the verdict; `also` are further rules that must be among
     the findings, `absent` are some that must not. `steps` False: the program has no step time, so
-    none may be claimed. `seconds` is the program's steady loop; start-up comes on top. `before` is
-    what starts the program (env, timeout ...), and `exit_code` how it then ends, as a shell says it.
-    `holder_s`: for how long another process holds the performance counters, from before the start (0: not
-    at all).
+    none may be claimed; else one that is claimed must be the program's own. `seconds` is the program's
+    steady loop; start-up comes on top. `before` is what starts the program (env, timeout ...), and
+    `exit_code` how it then ends, as a shell says it. `holder_s`: for how long another process holds the
+    performance counters, from before the start (0: not at all).
     """
 
     name: str
@@ -75,6 +75,7 @@ CASES: tuple[Case, ...] = (
     Case("gradient_accumulation", "gradient_accumulation.py", "well_used", absent=("periodic_stall",)),
     Case("variable_batches", "variable_batches.py", "host_starved", steps=False),
     Case("variable_batches_rounded", "variable_batches.py", "well_used", ("--fixed",), steps=False),
+    Case("jittered", "jittered.py", "well_used"),
     Case("two_processes", "two_processes.py", "gpu_shared"),
     Case("decode", "decode.py", "memory_bound", absent=("launch_bound",), seconds=12),
     Case(

@@ -2,18 +2,24 @@
 Do fixes gain what was promised? Programs with a known fix, before and after it.
 
     python benchmarks/gains/run.py --out OUT [--only fp32_gemm,pageable_copies] [--budget SECONDS]
+                                   [--reports FOLDER]
 
-The program as it was runs under `perfzero run`: its report promises an interval for the remedy that is
+A case of the zoo runs under `perfzero run`: its report promises an interval for the remedy that is
 the fix, and names the next limit. Then both versions run without perfzero, in turns: each is started once,
-and while one works the other is stopped (SIGSTOP), two turns of 5 s each. The gain is the mean step time
+and while one works the other is stopped (SIGSTOP), two turns of 4 s each. The gain is the mean step time
 before / after, over the steps that lie in the turns as a whole. At last the fixed program runs under
 `perfzero run`, to see which limit it has met.
+
+--reports FOLDER holds reports that exist already, as FOLDER/<case>/report.json (logs.tar.gz of
+tools/make_recordings.py has them); what they tell is not measured again.
 
 Into OUT go gains.json and gains.txt.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import signal
 import sys
@@ -27,15 +33,18 @@ from subprocess import Popen
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2] / "zoo"))
 
-import watched
+import watched  # noqa: I001 (it knows where the next one is)
+import step_log
+from cases import choose
 
 from perfzero.diagnose.gain import LIMIT_NAMES
 
-SECONDS = 11
+SECONDS = 14
 """Under perfzero."""
 
-TURN_S = 5.0
+TURN_S = 4.0
 ROUNDS = 2
 SETTLE_S = 0.5
 """Of a turn, what is not counted: the clocks rise, loaders fill their queues."""
@@ -54,24 +63,28 @@ RULE_LIMITS = {
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A program, the options that fix it, and words by which the fix is known among the remedies."""
+    """
+    The options that fix a case of the zoo, and words by which the fix is known among the remedies.
 
-    program: str
+    `after` is the case that the fixed program is, where it is one.
+    """
+
     fix: tuple[str, ...]
     remedy: str
-    options: tuple[str, ...] = ()
+    after: str | None = None
 
 
 PAIRS: Mapping[str, Pair] = {
-    "fp32_gemm": Pair("fp32_gemm.py", ("--tf32",), "TF32"),
-    "tiny_kernels": Pair("tiny_kernels.py", ("--graph",), "CUDA graph"),
-    "pageable_copies": Pair("pageable_copies.py", ("--pinned",), "pinned memory"),
-    "item_every_layer": Pair("item_every_layer.py", ("--fixed",), "read results back"),
-    "optimizer_unfused": Pair("optimizer_unfused.py", ("--fixed",), "fused optimizer"),
-    "elementwise_chain": Pair("elementwise_chain.py", ("--compile",), "Fuse elementwise"),
-    "resnet50": Pair("resnet50.py", ("--channels-last",), "channels-last"),
-    "input_starved": Pair("input_starved.py", ("--workers", "14"), "num_workers", ("--batch", "64")),
+    "fp32_gemm": Pair(("--tf32",), "TF32"),
+    "tiny_kernels": Pair(("--graph",), "CUDA graph", after="tiny_kernels_graph"),
+    "pageable_copies": Pair(("--pinned",), "pinned memory"),
+    "item_every_layer": Pair(("--fixed",), "read results back"),
+    "optimizer_unfused": Pair(("--fixed",), "fused optimizer"),
+    "elementwise_chain": Pair(("--compile",), "Fuse elementwise"),
+    "resnet50_nchw": Pair(("--channels-last",), "channels-last", after="resnet50_channels_last"),
+    "input_starved_resnet50": Pair(("--workers", "14"), "num_workers"),
 }
+"""By the name of the case in zoo/cases.py."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,19 +126,33 @@ class Row:
         return self.promise.named and self.inside
 
 
-def measure(name: str, folder: Path) -> Row:
+def measure(name: str, folder: Path, args: argparse.Namespace) -> Row:
     pair = PAIRS[name]
-    base = ["python3", f"zoo/{pair.program}", *pair.options]
+    base = program_of(name)
     fixed = [*base, *pair.fix]
-    before = watched.watch(
+    before = reported(name, args.reports) or watched.watch(
         [*base, "--seconds", str(SECONDS)], folder=folder.with_name(f"{name}-before"), seconds=SECONDS
     )
     gains = in_turns(base, fixed, folder=folder)
-    after = watched.watch(
+    after = reported(pair.after, args.reports) or watched.watch(
         [*fixed, "--seconds", str(SECONDS)], folder=folder.with_name(f"{name}-after"), seconds=SECONDS
     )
     rule = after["verdict"]["rule"] if after["verdict"] else None
     return Row(name, promise_of(before, pair.remedy), gains, rule, limits_of(after))
+
+
+def program_of(name: str) -> list[str]:
+    """The program of a case, without its length."""
+    [case] = choose([name])
+    return ["python3", f"zoo/{case.program}", *case.arguments]
+
+
+def reported(case: str | None, reports: Path | None) -> Mapping | None:  # type: ignore[type-arg]
+    """What the report that exists of *case* says of its GPU; None where there is none."""
+    if case is None or reports is None or not (reports / case / "report.json").is_file():
+        return None
+    gpu: Mapping = json.loads((reports / case / "report.json").read_text())["gpus"][0]  # type: ignore[type-arg]
+    return gpu
 
 
 def promise_of(gpu: Mapping, remedy: str) -> Promise:  # type: ignore[type-arg]
@@ -158,12 +185,13 @@ def in_turns(base: Sequence[str], fixed: Sequence[str], *, folder: Path) -> tupl
         for command, log in zip((base, fixed), logs, strict=True):
             whole = [*command, "--seconds", "600", "--log", str(log)]
             processes.append(stack.enter_context(watched.child(whole, log=log.with_suffix(".log"))))
-            wait_for_steps(log, processes[-1])
-            os.killpg(processes[-1].pid, signal.SIGSTOP)
+        for process, log in zip(processes, logs, strict=True):
+            wait_for_steps(log, process)
+            os.killpg(process.pid, signal.SIGSTOP)
         for round_ in range(ROUNDS):
             for which in (0, 1) if round_ % 2 == 0 else (1, 0):
                 turns.append((which, *turn(processes[which])))
-    return gains_of([watched.read_steps(log) for log in logs], turns)
+    return gains_of([step_log.read_steps(log) for log in logs], turns)
 
 
 def gains_of(steps: Sequence[np.ndarray], turns: Sequence[tuple[int, int, int]]) -> tuple[float, ...]:  # type: ignore[type-arg]
@@ -174,7 +202,7 @@ def gains_of(steps: Sequence[np.ndarray], turns: Sequence[tuple[int, int, int]])
     """
     means: tuple[list[float], list[float]] = [], []
     for which, begin, end in turns:
-        lengths = watched.inside(steps[which], begin, end)
+        lengths = step_log.inside(steps[which], begin, end)
         if not len(lengths):
             raise ValueError(f"no step of the {'fixed' if which else 'first'} program lies in its turn")
         means[which].append(float(lengths.mean()))
@@ -196,7 +224,7 @@ def turn(process: Popen[bytes]) -> tuple[int, int]:
 def wait_for_steps(log: Path, process: Popen[bytes]) -> None:
     """Until the program logs steps; raises `RuntimeError` if it ends before or takes too long."""
     deadline = time.monotonic() + READY_S
-    while not log.exists() or log.stat().st_size < 3 * watched.STEP.itemsize:
+    while not log.exists() or log.stat().st_size < 3 * step_log.STEP.itemsize:
         if process.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError(f"no steps: {log.with_suffix('.log').read_text(errors='replace')[-600:]}")
         time.sleep(0.05)
@@ -207,7 +235,7 @@ def wait_for_steps(log: Path, process: Popen[bytes]) -> None:
 
 def table(rows: Sequence[Row]) -> str:
     lines = [
-        f"{'program':20}{'verdict':17}{'fix':6}{'promised':>14}{'achieved':>10}{'spread':>8}  "
+        f"{'program':24}{'verdict':17}{'fix':6}{'promised':>14}{'achieved':>10}{'spread':>8}  "
         f"{'next limit, foreseen':36}{'after the fix':17}"
     ]
     for row in rows:
@@ -216,15 +244,19 @@ def table(rows: Sequence[Row]) -> str:
         spread = max(row.gains) / min(row.gains) - 1
         next_limit = f"{promise.next_limit or '-'} ({'yes' if row.foreseen else 'no'})"
         lines.append(
-            f"{row.program:20}{promise.verdict or '-':17}{'named' if promise.named else '-':6}{promised:>14}"
+            f"{row.program:24}{promise.verdict or '-':17}{'named' if promise.named else '-':6}{promised:>14}"
             f"{row.gain:10.2f}{spread:8.1%}  {next_limit:36}{row.after or '-':17}{'OK' if row.ok else 'FAIL'}"
         )
     return "\n".join(lines)
 
 
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--reports", type=Path, metavar="FOLDER", help="reports that exist already")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    needed_s = 2 * (SECONDS + 14.0) + 2 * ROUNDS * TURN_S + 16.0
-    benchmark = watched.Benchmark("gains", tuple(PAIRS), measure, table, needed_s=needed_s)
+    needed_s = SECONDS + 14.0 + 2 * ROUNDS * TURN_S + 16.0
+    benchmark = watched.Benchmark("gains", tuple(PAIRS), measure, table, needed_s=needed_s, options=options)
     return watched.run(benchmark, description=__doc__, argv=argv)
 
 

@@ -26,14 +26,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-STEP = np.dtype([("end_ns", "<i8"), ("ms", "<f8")])
-"""A row of a program's log (zoo/loop.py)."""
 
 REPLICATES = 10_000
 SETTLE_NS = 100_000_000
@@ -59,12 +56,6 @@ class Estimate:
     high: float
     n: int
     replicates: Array
-
-
-def read_steps(path: Path) -> NDArray[np.void]:
-    """The whole rows of a log, however it ended."""
-    data = path.read_bytes()
-    return np.frombuffer(data[: len(data) // STEP.itemsize * STEP.itemsize], STEP)
 
 
 def block_means(steps: NDArray[np.void], blocks: Sequence[Block]) -> dict[tuple[int, str], float]:

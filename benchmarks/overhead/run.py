@@ -42,15 +42,8 @@ sys.path.insert(0, str(ROOT / "src"))
 import checkout  # noqa: E402 (needs the path above)
 import numpy as np  # noqa: E402
 import psutil  # noqa: E402
-from estimate import (  # noqa: E402
-    Block,
-    Estimate,
-    bootstrap,
-    cycle_losses,
-    policy_cost,
-    read_steps,
-    slowdown,
-)
+import step_log  # noqa: E402
+from estimate import Block, Estimate, bootstrap, cycle_losses, policy_cost, slowdown  # noqa: E402
 from session import CapWatch, Session, find_gpu, plan_of, timed, windows_after  # noqa: E402
 
 from perfzero.errors import PerfzeroError  # noqa: E402
@@ -418,7 +411,7 @@ def save(document: dict[str, Any], *, out: Path, work: Path, seed: int) -> str:
     losses: list[float] = []
     for name, run in document["programs"].items():
         blocks = [Block(**block) for block in run["blocks"]]
-        steps = read_steps(work / run["steps"])
+        steps = step_log.read_steps(work / run["steps"])
         lost = cycle_losses(steps, run["cycles"])
         losses += [value for value in lost.tolist() if math.isfinite(value)]
         figures = {

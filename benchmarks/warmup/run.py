@@ -51,7 +51,7 @@ class Row:
         return self.how != "none" and abs(self.error_s) <= BAR_S
 
 
-def measure(name: str, folder: Path) -> Row:
+def measure(name: str, folder: Path, _args: object) -> Row:
     log = folder.with_suffix(".truth")
     command = ["python3", "benchmarks/warmup/programs.py", name, "--steady", str(STEADY_S), "--log", str(log)]
     gpu = watched.watch(command, folder=folder, seconds=STEADY_S + WARM_UP_S)
