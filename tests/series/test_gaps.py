@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -127,6 +128,67 @@ def test_a_hole_between_windows_is_not_a_gap():
 
     assert len(stretches(samples)) == 4
     assert len(found(samples).idle) == 0
+
+
+def test_two_half_idle_samples_with_a_hole_between_are_no_gap():
+    start = START + MS * np.array([0, 1, 2, 9, 10, 11])
+    samples = Samples(start, start + MS, {"gr_active": np.array([1, 1, 0.4, 0.4, 1, 1])})
+
+    assert len(found(samples).idle) == 0
+
+
+def test_the_samples_beyond_a_hole_tell_nothing_of_a_gap_that_ends_there():
+    """By the first sample alone the gap begins in its middle; those before the hole are half busy, too."""
+    start = START + MS * np.array([0, 1, 2, 9, 10, 11, 12])
+    samples = Samples(start, start + MS, {"gr_active": np.array([0.5, 0.5, 0.5, 0.5, 0, 1, 1])})
+
+    assert found(samples).idle.length_s == pytest.approx([0.0015])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_each_window_has_the_gaps_it_would_have_alone(seed):
+    """Windows of 1 to 12 samples, of which many are empty, full or half idle."""
+    rng = np.random.default_rng(seed)
+    at = np.arange(400) + np.cumsum(rng.random(400) < rng.choice([0.1, 0.3, 0.6]))
+    start = START + MS * at
+    samples = Samples(start, start + MS, {"gr_active": rng.choice([0.0, 0.2, 0.4, 0.7, 1.0, 1.0], 400)})
+    idle = found(samples).idle
+    parts = [np.isin(np.arange(400), np.arange(*rows)) for rows in stretches(samples)]
+    alone = [found(samples.where(part)).idle for part in parts]
+
+    assert len(alone) > 30
+    for name in ("start_ns", "end_ns", "cut_start", "cut_end"):
+        assert getattr(idle, name).tolist() == np.concatenate([getattr(a, name) for a in alone]).tolist()
+    assert (np.diff(idle.start_ns) > 0).all()
+
+
+def calls_of(function) -> int:
+    """How many functions, of Python or C, *function* calls."""
+    calls = 0
+
+    def count(frame, event, argument):
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize("lost", [0.0, 0.3])
+def test_many_gaps_and_many_holes_are_no_more_work_for_the_interpreter_than_few(lost):
+    rng = np.random.default_rng(5)
+
+    def calls(count: int) -> int:
+        start = START + MS * np.arange(count)
+        samples = Samples(start, start + MS, {"gr_active": rng.choice([0.0, 0.4, 1.0], count)})
+        samples = samples.where(rng.random(count) >= lost)
+        return calls_of(lambda: find_gaps(samples))
+
+    assert calls(20_000) < 1.2 * calls(1_000)
 
 
 def test_a_gpu_idle_in_all_windows_has_long_gaps_of_unknown_length():

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
 
-from perfzero.series.serving import find_serving
+from perfzero.series.serving import _viterbi, find_serving
 from perfzero.sources.synthetic import Phase, observe
 from perfzero.values import Samples
 
@@ -141,6 +142,20 @@ def test_states_that_both_leave_the_tensor_cores_alone_are_no_server():
 
 def test_a_pause_between_products_that_reads_nothing_is_no_decode():
     assert success(trials=3, noise=0.05, seconds=4, decode={**DECODE, "dram_read_bytes": 0.3e12})[0] == 0
+
+
+def test_the_states_found_are_the_most_likely_ones_of_all():
+    """Against all sequences of ten samples in two chains, of which each begins anew after a hole."""
+    rng = np.random.default_rng(9)
+    follows = np.array([False, *[True] * 5, False, *[True] * 3])
+    every = np.array(list(product([0, 1], repeat=10)))
+    for _ in range(50):
+        density, stay = rng.normal(0, 1.5, (10, 2)), rng.uniform(0.5, 0.95, 2)
+        stays = every[:, 1:] == every[:, :-1]
+        changes = np.where(stays, np.log(stay)[every[:, :-1]], np.log(1 - stay)[every[:, :-1]])
+        likely = density[np.arange(10), every].sum(axis=1) + (changes * follows[1:]).sum(axis=1)
+
+        assert _viterbi(density, follows, stay).tolist() == every[np.argmax(likely)].astype(bool).tolist()
 
 
 def test_a_change_across_a_hole_is_not_counted():

@@ -131,9 +131,21 @@ def stretches(samples: Samples, *, hole_s: float = 0.0) -> tuple[tuple[int, int]
     """
     if len(samples) == 0:
         return ()
+    return tuple(pairwise([0, *_cuts(samples, hole_s).tolist(), len(samples)]))
+
+
+def stretch_of(samples: Samples) -> IntArray:
+    """The number of the stretch that each row of *samples* is in, from 0; shape (n,)."""
+    number = np.zeros(len(samples), np.int64)
+    if len(samples):
+        number[_cuts(samples)] = 1
+    return np.cumsum(number)
+
+
+def _cuts(samples: Samples, hole_s: float = 0.0) -> IntArray:
+    """The rows of *samples*, one at least, that follow a hole."""
     shortest = max(HOLE * float(np.median(samples.end_ns - samples.start_ns)), hole_s * 1e9)
-    cuts = np.flatnonzero(samples.start_ns[1:] - samples.end_ns[:-1] > shortest) + 1
-    return tuple(pairwise([0, *cuts.tolist(), len(samples)]))
+    return np.flatnonzero(samples.start_ns[1:] - samples.end_ns[:-1] > shortest) + 1
 
 
 def kaplan_meier(
@@ -161,64 +173,64 @@ def kaplan_meier(
 
 def _runs(samples: Samples) -> Runs:
     """The idle runs of all stretches."""
-    gaps: list[tuple[int, int, bool, bool]] = []
-    for first, last in stretches(samples):
-        start, end = samples.start_ns[first:last], samples.end_ns[first:last]
-        found = _of_stretch(samples.column("gr_active")[first:last], start, end)
-        gaps += [(a, b, a == start[0], b == end[-1]) for a, b in found]
-    return _as_runs(gaps)
-
-
-def _as_runs(found: list[tuple[int, int, bool, bool]]) -> Runs:
-    start = np.array([run[0] for run in found], np.int64)
-    end = np.array([run[1] for run in found], np.int64)
-    cut_start = np.array([run[2] for run in found], np.bool_)
-    cut_end = np.array([run[3] for run in found], np.bool_)
+    stretch, length = stretch_of(samples), samples.end_ns - samples.start_ns
+    empty = samples.column("gr_active") * length < IDLE * length + READING_S * 1e9
+    both = _around_empty(samples, stretch, empty), _astride(samples, stretch, empty)
+    start, end, where = (np.concatenate(parts) for parts in zip(*both, strict=True))
+    order = np.lexsort((end, start, where))
+    start, end, where = start[order], end[order], where[order]
+    cut_start = start == samples.start_ns[np.searchsorted(stretch, where)]
+    cut_end = end == samples.end_ns[np.searchsorted(stretch, where, "right") - 1]
     mass = kaplan_meier((end - start) / 1e9, cut_start=cut_start, cut_end=cut_end)
     return Runs(start, end, cut_start, cut_end, mass)
 
 
-def _of_stretch(busy: FloatArray, start: IntArray, end: IntArray) -> list[tuple[int, int]]:
-    """Start and end of each gap within one stretch of samples, *busy* (n,) of their time."""
-    count = len(busy)
-    length = end - start
-    empty = busy * length < IDLE * length + READING_S * 1e9
-    edges = np.flatnonzero(np.diff(np.r_[False, empty, False].astype(np.int8)))
-    gaps: list[tuple[int, int]] = []
-    for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-        begin, finish = int(start[first]), int(end[last - 1])
-        if first > 0:
-            begin -= round(_reach(busy, empty, first - 1, -1) * int(length[first - 1]))
-        if last < count:
-            finish += round(_reach(busy, empty, last, 1) * int(length[last]))
-        gaps.append((begin, finish))
-    for place in _astride(busy, empty):
-        first_part, second_part = 1.0 - busy[place], 1.0 - busy[place + 1]
-        gaps.append(
-            (
-                int(end[place]) - round(float(first_part) * int(length[place])),
-                int(start[place + 1]) + round(float(second_part) * int(length[place + 1])),
-            )
-        )
-    return sorted(gaps)
+def _around_empty(
+    samples: Samples, stretch: IntArray, empty: NDArray[np.bool_]
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Start, end and stretch of each gap that has a sample to itself."""
+    busy, length = samples.column("gr_active"), samples.end_ns - samples.start_ns
+    joined = stretch[1:] == stretch[:-1]
+    first = np.flatnonzero(empty & ~np.r_[False, joined & empty[:-1]])
+    last = np.flatnonzero(empty & ~np.r_[joined & empty[1:], False])
+    start, end = samples.start_ns[first], samples.end_ns[last]
+    level = np.where(empty, 0.0, busy)
+    earlier = np.r_[np.nan, np.where(joined, level[:-1], np.nan)]
+    later = np.r_[np.where(joined, level[1:], np.nan), np.nan]
+    inside = np.isfinite(earlier[first])
+    edge = first[inside] - 1
+    start[inside] -= _in_ns(_reach(busy[edge], earlier[edge]), length[edge])
+    inside = np.isfinite(later[last])
+    edge = last[inside] + 1
+    end[inside] += _in_ns(_reach(busy[edge], later[edge]), length[edge])
+    return start, end, stretch[first]
 
 
-def _reach(busy: FloatArray, empty: NDArray[np.bool_], edge: int, outwards: int) -> float:
-    """How far a gap reaches into the sample *edge* beside it, as a share of that sample."""
-    beyond = edge + outwards
-    if not 0 <= beyond < len(busy):
-        return float(1.0 - busy[edge])
-    if empty[beyond]:
-        # A short burst between two gaps, somewhere in the sample: half of the rest to each.
-        return float(1.0 - busy[edge]) / 2
-    usual = max(float(busy[beyond]), float(busy[edge]))
-    return 1.0 - float(busy[edge]) / usual
+def _reach(busy: FloatArray, beyond: FloatArray) -> FloatArray:
+    """
+    How far gaps reach into the samples beside them, as shares of these, *busy* (m,) of their time.
+
+    *beyond* (m,): the same of the samples next further out, 0 in another gap, NaN outside the stretch.
+    """
+    rest = 1.0 - busy
+    # A short burst between two gaps, somewhere in the sample: half of the rest to each.
+    inside = np.where(beyond == 0, rest / 2, 1.0 - busy / np.maximum(beyond, busy))
+    return np.where(np.isnan(beyond), rest, inside)
 
 
-def _astride(busy: FloatArray, empty: NDArray[np.bool_]) -> list[int]:
-    """Where a gap lies astride two half idle samples: the first of each such pair."""
-    if len(busy) < 4:
-        return []
+def _astride(
+    samples: Samples, stretch: IntArray, empty: NDArray[np.bool_]
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Start, end and stretch of each gap that lies astride two half idle samples."""
+    busy, length = samples.column("gr_active"), samples.end_ns - samples.start_ns
     pair = (busy[:-3] >= FULL) & (busy[3:] >= FULL) & (busy[1:-2] + busy[2:-1] <= 1.0)
-    pair &= ~empty[1:-2] & ~empty[2:-1]
-    return [int(place) + 1 for place in np.flatnonzero(pair)]
+    pair &= ~empty[1:-2] & ~empty[2:-1] & (stretch[:-3] == stretch[3:])
+    first = np.flatnonzero(pair) + 1
+    second = first + 1
+    start = samples.end_ns[first] - _in_ns(1.0 - busy[first], length[first])
+    return start, samples.start_ns[second] + _in_ns(1.0 - busy[second], length[second]), stretch[first]
+
+
+def _in_ns(share: FloatArray, length: IntArray) -> IntArray:
+    """The *share* of each *length* in ns, whole: shape (m,)."""
+    return np.rint(share * length).astype(np.int64)

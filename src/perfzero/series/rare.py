@@ -162,21 +162,19 @@ def rare_events(
     return tuple(sorted(kinds, key=lambda kind: -kind.share))
 
 
-def _in_steps(samples: Samples, starts_ns: IntArray) -> tuple[list[_Event], list[tuple[int, int]]]:
-    """The events between onsets, and the stretches [start, end) of samples they were looked for in."""
+def _in_steps(samples: Samples, starts_ns: IntArray) -> tuple[list[_Event], IntArray]:
+    """The events between onsets, and the stretches [start, end) they were looked for in, (parts, 2)."""
     usual_s = float(np.median(np.diff(starts_ns))) / 1e9
     # A lost sample does not part two steps; a hole of half a step might hide an onset.
-    parts = [
-        (int(samples.start_ns[first]), int(samples.end_ns[last - 1]))
-        for first, last in stretches(samples, hole_s=usual_s / 2)
-    ]
+    parts = _parts(samples, hole_s=usual_s / 2)
     begin: list[int] = []
     end: list[int] = []
     cut: list[bool] = []
     stretch: list[int] = []
-    for place, (first, last) in enumerate(parts):
-        inside = starts_ns[(starts_ns > first) & (starts_ns < last)]
-        edges = [first, *inside.tolist(), last]
+    low = np.searchsorted(starts_ns, parts[:, 0], "right").tolist()
+    high = np.searchsorted(starts_ns, parts[:, 1], "left").tolist()
+    for place, (first, last) in enumerate(parts.tolist()):
+        edges = [first, *starts_ns[low[place] : high[place]].tolist(), last]
         begin += edges[:-1]
         end += edges[1:]
         cut += [True, *[False] * (len(edges) - 3), True] if len(edges) > 2 else [True]
@@ -235,6 +233,12 @@ def _in_steps(samples: Samples, starts_ns: IntArray) -> tuple[list[_Event], list
     return sorted(events, key=lambda event: event.start_ns), parts
 
 
+def _parts(samples: Samples, *, hole_s: float = 0.0) -> IntArray:
+    """Start and end of each stretch of *samples* (at least one), shape (parts, 2)."""
+    first, last = np.array(stretches(samples, hole_s=hole_s)).T
+    return np.column_stack([samples.start_ns[first], samples.end_ns[last - 1]])
+
+
 def _levels(samples: Samples, intervals: IntArray) -> FloatArray:
     """Means of `CHANNELS` over *intervals* (2, m), amounts per second: shape (m, channels)."""
     edges, place = np.unique(intervals, return_inverse=True)
@@ -269,11 +273,9 @@ def _runs_of(which: FloatArray, stretch: Sequence[int]) -> list[tuple[int, int]]
     return [(first, last) for first, last in runs if last - first >= SHORT_RUN]
 
 
-def _in_gaps(samples: Samples, step_s: float | None) -> tuple[list[_Event], list[tuple[int, int]]]:
-    """The stalls among the gaps, where onsets are not known."""
-    parts = [
-        (int(samples.start_ns[first]), int(samples.end_ns[last - 1])) for first, last in stretches(samples)
-    ]
+def _in_gaps(samples: Samples, step_s: float | None) -> tuple[list[_Event], IntArray]:
+    """The stalls among the gaps, where onsets are not known, and the stretches [start, end), (parts, 2)."""
+    parts = _parts(samples)
     gaps = find_gaps(samples)
     if gaps is None or len(gaps.idle) == 0:
         return [], parts
@@ -297,10 +299,9 @@ def _in_gaps(samples: Samples, step_s: float | None) -> tuple[list[_Event], list
     if RARE * np.count_nonzero(long) > often:
         return [], parts
     events = []
-    ends = np.array([end for _, end in parts])
+    stretch = np.searchsorted(parts[:, 1], gaps.idle.end_ns)
     for row in np.flatnonzero(long):
-        start, end = int(gaps.idle.start_ns[row]), int(gaps.idle.end_ns[row])
-        where = int(np.searchsorted(ends, end))
+        start, end, where = int(gaps.idle.start_ns[row]), int(gaps.idle.end_ns[row]), int(stretch[row])
         events.append(_Event(start, end, float(length[row]), bool(cut[row]), "stall", float("nan"), where))
     return events, parts
 
@@ -327,7 +328,7 @@ def _kinds(events: Sequence[_Event]) -> list[list[_Event]]:
     return kinds
 
 
-def _describe(kind: Sequence[_Event], parts: Sequence[tuple[int, int]], seconds: float) -> RareEvent:
+def _describe(kind: Sequence[_Event], parts: IntArray, seconds: float) -> RareEvent:
     whole = [event.extra_s for event in kind if not event.cut]
     distance: list[float] = []
     steps: list[float] = []
@@ -370,19 +371,13 @@ def _spread(values: FloatArray) -> float:
     return 1.4826 * float(np.median(np.abs(values - np.median(values))))
 
 
-def _nothing_between(first: _Event, second: _Event, parts: Sequence[tuple[int, int]]) -> bool:
+def _nothing_between(first: _Event, second: _Event, parts: IntArray) -> bool:
     """Whether an event in the holes between two would have shown itself elsewhere, if there is a period."""
-    distance = second.start_ns - first.start_ns
-    for pieces in range(2, DIVISIONS + 1):
-        period = distance / pieces
-        if period < first.end_ns - first.start_ns:
-            break
-        foretold = first.start_ns + period * np.arange(1, pieces)
-        seen = any(
-            start <= at - TOLERANCE * period and at + TOLERANCE * period < end
-            for at in foretold
-            for start, end in parts
-        )
-        if not seen:
-            return False
-    return True
+    pieces = np.arange(2, DIVISIONS + 1)[:, None]
+    period = (second.start_ns - first.start_ns) / pieces
+    number = np.arange(1, DIVISIONS)
+    at, tolerance = first.start_ns + period * number, TOLERANCE * period
+    part = np.maximum(np.searchsorted(parts[:, 0], at - tolerance, "right") - 1, 0)
+    seen = (parts[part, 0] <= at - tolerance) & (at + tolerance < parts[part, 1]) & (number < pieces)
+    # A period shorter than the event is none.
+    return bool((seen.any(axis=1) | (period[:, 0] < first.end_ns - first.start_ns)).all())
