@@ -206,6 +206,19 @@ def test_events_far_apart_with_a_hole_between_give_no_period():
     assert event.period_s is None
 
 
+def test_long_gaps_with_a_hole_between_give_no_period_either():
+    at = np.arange(0, 11, PERIOD_S)
+    begin = START + np.round(at * 1e9).astype(np.int64)
+    busy = (at % 0.05 >= 0.01) & ((at + 1.0) % 2.5 >= 0.5)
+    samples = Samples(begin, begin + 2_000_000, {"gr_active": busy.astype(float)})
+    seen, _ = seen_in(samples, begin, [(0.0, 3.0), (8.0, 11.0)])
+    event = the_only(rare_events(seen))
+
+    assert the_only(rare_events(samples)).period_s == pytest.approx(2.5, rel=0.01)
+    assert event.count == 2
+    assert event.period_s is None
+
+
 def test_a_missed_onset_is_no_event():
     assert rare_events(*program(missed=0.05, jitter=0.05)) == ()
 

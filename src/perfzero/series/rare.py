@@ -377,7 +377,8 @@ def _nothing_between(first: _Event, second: _Event, parts: IntArray) -> bool:
     period = (second.start_ns - first.start_ns) / pieces
     number = np.arange(1, DIVISIONS)
     at, tolerance = first.start_ns + period * number, TOLERANCE * period
-    part = np.maximum(np.searchsorted(parts[:, 0], at - tolerance, "right") - 1, 0)
-    seen = (parts[part, 0] <= at - tolerance) & (at + tolerance < parts[part, 1]) & (number < pieces)
+    # The first event is in one of the parts: one begins before whatever comes after it.
+    part = np.searchsorted(parts[:, 0], at - tolerance, "right") - 1
+    seen = (at + tolerance < parts[part, 1]) & (number < pieces)
     # A period shorter than the event is none.
     return bool((seen.any(axis=1) | (period[:, 0] < first.end_ns - first.start_ns)).all())
