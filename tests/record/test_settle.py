@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfzero.record.settle import AGAIN_S, SPAN_S, TURNS_S, Settling
+from perfzero.record.settle import AGAIN_S, PACES_S, SPAN_S, TURNS_S, Settling
 from perfzero.series.steady import find_steady
 from perfzero.store.reader import open_recording
 from series.simulated_runs import SCENARIOS, START_NS, program, readings, simulate
@@ -131,7 +131,11 @@ def turns(t, up=0.9, down=0.3):
 
 
 def test_turns_that_are_faster_than_the_span_are_taken_for_what_they_are():
-    settling = feed(turns, seconds=20)
+    """Other kernels in each: by the pace alone, of one kind of work, they would have settled sooner."""
+    settling = Settling()
+    for i in range(40):
+        level = turns(0.5 * i)
+        settling.add(0.5 * i, [level, 0.5 if level > 0.5 else 0.05, math.nan])
     assert TURNS_S - 0.5 <= settling.settled_at <= TURNS_S + 1.5
 
 
@@ -140,6 +144,104 @@ def test_turns_that_grow_are_no_steady_state_and_neither_are_rests():
     resting = feed(lambda t: 0.9 if t % 3.0 < 1.0 else 0.0, seconds=20)
     assert grown.settled_at is None
     assert resting.settled_at is None
+
+
+# --- an even pace ---
+
+JITTERS = (
+    *((0.61, 0.135), (0.6, 0.149), (0.6, 0.194), (0.61, 0.161), (0.6, 0.143), (0.5, 0.135), (0.62, 0.139)),
+    *((0.61, 0.138), (0.61, 0.153), (0.6, 0.191), (0.61, 0.155), (0.6, 0.121), (0.5, 0.132), (0.6, 0.153)),
+    *((0.61, 0.203), (0.6, 0.196), (0.61, 0.201), (0.61, 0.195), (0.6, 0.190)),
+)
+"""Lengths and GR activity of GPM's rows while an H200 ran tiny kernels, the same ones all the time."""
+
+BURSTS = (
+    *((0.61, 0.255), (0.6, 0.214), (0.5, 0.177), (0.6, 0.049), (0.61, 0.197), (0.61, 0.197), (0.6, 0.0)),
+    *((0.61, 0.197), (0.6, 0.197), (0.5, 0.0), (0.6, 0.198), (0.61, 0.0), (0.61, 0.198), (0.9, 0.132)),
+    *((0.51, 0.237), (0.5, 0.237), (0.5, 0.0), (0.5, 0.237), (0.5, 0.0), (0.51, 0.237), (0.5, 0.237)),
+    *((0.5, 0.0), (0.51, 0.237), (0.5, 0.237), (0.5, 0.237)),
+)
+"""The same while it trained a ResNet-50 on batches that came when four loader processes had one."""
+
+
+def settled_on(rows, *, mix=lambda i: 1.0, scale=lambda i: 1.0):
+    """How long after the first of *rows* the program settles; *mix* is that of the kernels."""
+    settling, now = Settling(), 0.0
+    for i, (lasted, value) in enumerate(rows):
+        now += lasted
+        gr = value * scale(i)
+        settling.add(now, [gr, gr, 0.4 * gr * mix(i), math.nan])
+    return settling.settled_at
+
+
+def test_what_jitters_by_a_quarter_settles_in_eight_to_ten_seconds_but_not_while_it_grows():
+    assert PACES_S[0] <= settled_on(JITTERS) < 10.0
+    assert settled_on(JITTERS, scale=lambda i: 1 + 0.2 * i) is None
+
+
+def test_a_rise_under_a_jitter_is_seen_though_the_pace_is_nearly_even():
+    """By 40 % in eight seconds: in the middle the work done is 4 % behind."""
+    jitter = lambda t: 1.2 if t % 3 < 1.5 else 0.8  # noqa: E731
+    assert PACES_S[0] - 0.5 <= feed(lambda t: 0.3 * jitter(t), seconds=12).settled_at <= PACES_S[0]
+    assert feed(lambda t: 0.3 * jitter(t) * (1 + 0.05 * t), seconds=14).settled_at is None
+
+
+@pytest.mark.parametrize("rows", [JITTERS, BURSTS])
+def test_an_even_pace_of_unlike_kernels_is_no_steady_state(rows):
+    assert settled_on(rows, mix=lambda i: (0.95, 1.05)[i % 2]) == pytest.approx(settled_on(rows), abs=0.7)
+    assert settled_on(rows, mix=lambda i: (0.7, 1.3)[i % 2]) is None
+
+
+def test_bursts_settle_in_some_twelve_seconds_but_those_of_an_idle_gpu_never():
+    assert PACES_S[0] <= settled_on(BURSTS) <= PACES_S[1] + 1.0
+    assert settled_on(BURSTS, scale=lambda i: 0.03) is None
+
+
+def test_bursts_that_come_less_and_less_evenly_are_no_pace():
+    thinner = [(lasted, value if i < 6 or i % 4 == 0 else 0.0) for i, (lasted, value) in enumerate(BURSTS)]
+    assert settled_on(thinner) is None
+
+
+def test_a_step_hidden_in_jitter_is_no_even_pace_until_it_is_past():
+    """By 60 %: where it lies in the middle of the span, the work done is 11 % behind."""
+    settled = settled_on(JITTERS * 2, scale=lambda i: 1.0 if i < 9 else 1.6)
+    stepped = sum(lasted for lasted, _ in JITTERS[:9])
+    assert settled > stepped + SPAN_S - 1.0
+
+
+def jittery(seed, *, by, until_s=32.0):
+    """Rows of a level that jitters by the share *by*, and remembers it for half a second."""
+    noise, rows, off = random.Random(seed), [], 0.0
+    while sum(lasted for lasted, _ in rows) < until_s:
+        off = 0.37 * off + noise.gauss(0, by * math.sqrt(1 - 0.37**2))
+        rows.append((noise.uniform(0.5, 0.62), 0.16 * max(0.1, 1 + off)))
+    return rows
+
+
+def test_nine_of_ten_that_jitter_by_a_third_settle_in_twelve_seconds_and_by_four_fifths_few():
+    within = {by: [settled_on(jittery(seed, by=by)) for seed in range(60)] for by in (0.33, 0.8)}
+    share = {by: np.mean([at is not None and at <= 12.5 for at in found]) for by, found in within.items()}
+    assert share[0.33] >= 0.85
+    assert share[0.8] <= 0.4
+
+
+def test_jittery_steps_before_a_graph_is_captured_were_the_warm_up_and_jitter_itself_was_not():
+    settling, wandering = Settling(), Settling()
+    now = 0.0
+    for lasted, value in JITTERS + JITTERS[::-1]:
+        now += lasted
+        wandering.add(now, [value, 0.0, math.nan])
+        settling.add(now, [value if now < 11 else 0.9, 0.0, math.nan])
+    assert PACES_S[0] <= settling.settled_at < 10.0
+    assert 11.0 + SPAN_S - 0.5 <= settling.settled_again_at <= 11.0 + SPAN_S + 1.5
+    assert wandering.settled_at == settling.settled_at
+    assert wandering.settled_again_at is None
+
+
+def test_trial_kernels_that_look_like_bursts_are_seldom_taken_for_work():
+    early, right = agreement("autotune", range(1000, 1060))
+    assert early <= 0.05
+    assert right >= 0.8
 
 
 # --- a second level ---

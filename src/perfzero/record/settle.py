@@ -11,9 +11,19 @@ the host keeps it busy 1 to 3 % of the time for many seconds, which is no steady
 Or it takes turns, faster than `SPAN_S`, and keeps doing it: the two halves of the last `TURNS_S`
 seconds, each put in order, show the same levels, and in none of these seconds the GPU rests.
 
+Or it has no level, but an even pace: what jitters from reading to reading (launches, now faster, now
+slower) or works in bursts (batches that come when the loader has them) repeats itself for all that. Of
+its work over the last `PACES_S` seconds as large a share is done at any moment as of the time, within
+`EVEN`. That is the CUSUM test for a change of the mean (Ploberger and Kraemer 1992), whose sum a change
+by d in the middle bends by d / 4, but against a fixed bound and not one in proportion to the scatter: what
+scatters more has to keep it up for longer, and what scatters too much is never believed. Nor may it
+rise, and its kernels must be the same ones throughout: what every channel did comes at the moments of the
+GPU's activity (`MIX`). Trial kernels fail in both.
+
 What has settled is watched on for `AGAIN_S`: a change of level that begins in this time, by more than is
 called calm, and holds for `SPAN_S` says that the warm-up had not been over (`settled_again_at`). This
-happens once, and not to what takes turns: that has no level.
+happens once, and not to what takes turns: that has no level. What keeps an even pace leaves it where it
+leaves all that its readings had shown.
 
 It errs on the late side; `Policy` falls back on 30 s. What it cannot know is what comes later: it
 takes the first level that holds, be it the eager steps before a graph is captured. The judgement of
@@ -25,6 +35,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -36,6 +47,25 @@ SPAN_S = 4.0
 
 TURNS_S = 12.0
 """Room for two turns of what is too fast to be level for `SPAN_S`, and for a pause among trial kernels."""
+
+PACES_S = (8.0, 12.0)
+"""
+Spans over which a pace may be even, the shorter first: in 8 s a scatter of 25 % among readings averages
+out; batches that come with pauses of a second need 12.
+"""
+
+EVEN = 0.06
+"""
+The share of the work by which it may be ahead or behind. On the H200 jitter of 25 % comes to 0.02 to 0.07,
+batches in bursts to 0.05 to 0.08, from moment to moment, and no warm-up to less than 0.18. With 0.08 in
+place of 0.06, 15 % of simulated trial kernels are taken for work, and not 3 %.
+"""
+
+MIX = 0.1
+"""
+The share of a channel's work that may come at other moments than the GPU's activity: 0.05 where batches
+of unlike sizes are trained, 0.2 to 0.7 while cuDNN chooses its kernels (H200).
+"""
 
 AGAIN_S = 20.0
 """
@@ -71,6 +101,18 @@ FLOOR_SHARE = 0.1
 """... nor those of a tenth of the time in which the GPU works, on one that is seldom busy."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """Where a program is, by channel, and how far from there it still is where it was."""
+
+    at: FloatArray
+    room: FloatArray
+
+    def left(self, channels: FloatArray) -> bool:
+        """Whether some channel is away from here; one that is NaN is not."""
+        return bool((np.abs(channels - self.at) > self.room).any())
+
+
 class Settling:
     """Collects readings of several channels (ratios, NaN where missing) and says when they are calm."""
 
@@ -80,7 +122,7 @@ class Settling:
         self._rising_s = 0.0  # for how long it was calm but for a rise
         self.settled_at: float | None = None
         self.settled_again_at: float | None = None
-        self._level: FloatArray | None = None  # at which it settled, while that is watched
+        self._level: _Level | None = None  # at which it settled, while that is watched
         self._off_s = 0.0  # for how long it has been off its level
 
     def add(self, now_s: float, channels: Sequence[float]) -> None:
@@ -118,23 +160,29 @@ class Settling:
                 return True
         return False
 
-    def _level_now(self, now_s: float) -> FloatArray | None:
+    def _level_now(self, now_s: float) -> _Level | None:
         """The mean of each channel over the last span; None of what takes turns."""
         ends, lasted, values = self._arrays(now_s)
-        if not self._calm(ends, lasted, values, SPAN_S):
+        calm = self._calm(ends, lasted, values, SPAN_S)
+        span_s = SPAN_S if calm else _even_for(ends, lasted, values)
+        if span_s is None:
             return None
-        recent = ends < SPAN_S
-        return np.asarray(np.average(values[recent], axis=0, weights=lasted[recent]), np.float64)
+        recent = ends < span_s
+        at = np.asarray(np.average(values[recent], axis=0, weights=lasted[recent]), np.float64)
+        room = np.maximum(TOLERANCE * at, min(FLOOR, FLOOR_SHARE * float(at[0])))
+        if not calm:
+            room = np.maximum(room, np.abs(values[recent] - at).max(axis=0))
+        return _Level(at, room)
 
     def _watch(self, now_s: float, since_s: float, channels: FloatArray) -> None:
         assert self._level is not None
         assert self.settled_at is not None
-        self._off_s = self._off_s + since_s if _apart(channels, self._level) else 0.0
+        self._off_s = self._off_s + since_s if self._level.left(channels) else 0.0
         if now_s - self._off_s > self.settled_at + AGAIN_S or now_s > self.settled_at + 2 * AGAIN_S:
             self._level = None
         elif self._off_s >= SPAN_S and self.working and self._settled(now_s):
             new = self._level_now(now_s)  # single readings may all be off, to both sides
-            if new is not None and _apart(new, self._level):
+            if new is not None and self._level.left(new.at):
                 self.settled_again_at, self._level = now_s, None
 
     def _arrays(self, now_s: float) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -157,6 +205,8 @@ class Settling:
             self._rising_s = self._rising_s + float(lasted[-1]) if rises else self._rising_s
             return not rises and (twice or self._rising_s < RISES_S)
         self._rising_s = 0.0
+        if _even_for(ends, lasted, values) is not None:
+            return True
         if (ends + lasted)[0] < TURNS_S or (ends < TURNS_S).sum() < FEWEST * TURNS_S / SPAN_S:
             return False
         return _takes_turns(_means(ends, lasted, values, int(TURNS_S)))
@@ -193,10 +243,29 @@ def _means(ends: FloatArray, lasted: FloatArray, values: FloatArray, seconds: in
     return np.asarray(weights @ values / total, np.float64)
 
 
-def _apart(channels: FloatArray, level: FloatArray) -> bool:
-    """Whether some channel is off *level* by more than is called calm; one that is NaN is not."""
-    floor = min(FLOOR, FLOOR_SHARE * float(level[0]))
-    return bool((np.abs(channels - level) > np.maximum(TOLERANCE * level, floor)).any())
+def _even_for(ends: FloatArray, lasted: FloatArray, values: FloatArray) -> float | None:
+    """The shortest of `PACES_S` over which the work came at an even pace; None if there is none."""
+    for span_s in PACES_S:
+        if (ends + lasted)[0] < span_s or (ends < span_s).sum() < FEWEST * span_s / SPAN_S:
+            return None
+        recent = ends < span_s
+        if _even(ends[recent], np.minimum(lasted, span_s - ends)[recent], values[recent], span_s=span_s):
+            return span_s
+    return None
+
+
+def _even(ends: FloatArray, lasted: FloatArray, values: FloatArray, *, span_s: float) -> bool:
+    """Whether the work of these readings, the newest last, came at an even pace, by the same kernels."""
+    work = lasted[:, None] * values
+    total = work.sum(axis=0)
+    if not total[0] > ACTIVE * lasted.sum():
+        return False
+    matters = np.isfinite(total) & (total > FLOOR_SHARE * total[0])
+    work = work[:, matters] / total[matters]
+    ahead = work.cumsum(axis=0) - (lasted.cumsum() / lasted.sum())[:, None]
+    if np.abs(ahead).max() > EVEN or np.abs(work - work[:, :1]).sum(axis=0).max() > MIX:
+        return False
+    return not _rises(-ends, lasted, values, span_s=span_s)
 
 
 def _rises(times: FloatArray, lasted: FloatArray, values: FloatArray, *, span_s: float) -> bool:
