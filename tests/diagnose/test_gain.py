@@ -63,17 +63,34 @@ def test_a_resource_the_fix_relieves_does_not_cap_it(program):
     assert stopped == "memory bandwidth"
 
 
-def test_the_next_limit_is_the_largest_class_left(program):
+def test_the_next_limit_is_the_class_with_most_time_left_after_the_fix(program):
+    """Idle 58 %: once all of it is gone memory is the limit; where a tenth is saved, it is the host still."""
     e = collect(program("input_starved_resnet50"))
+    all_gone, little = gain.Gain(2.3, 2.5, ""), gain.Gain(1.0, 1.2, "")
 
-    assert gain.next_limit(e, without=("idle",)) == "memory bandwidth"
+    assert gain.next_limit(e, all_gone, eased=("idle",)) == "memory bandwidth"
+    assert gain.next_limit(e, little, eased=("idle",)) == "the host"
 
 
-def test_where_nothing_is_left_the_work_moves_on(program):
+def test_what_is_left_of_work_that_moves_on_has_the_limit_of_where_it_goes(program):
     e = collect(program("fp32_gemm"))
+    much = gain.Gain(4.0, 7.0, "")
 
-    assert gain.next_limit(e, without=("fma",)) is None
-    assert gain.next_limit(e, without=("fma",), instead="the tensor cores") == "the tensor cores"
+    assert gain.next_limit(e, much, eased=("fma",), becomes="the tensor cores") == "the tensor cores"
+    assert gain.next_limit(e, much, eased=("fma",)) == "the FP32 pipes"
+
+
+def test_of_two_limits_that_end_up_as_close_both_are_named():
+    """Idle 40 %, memory-bound 33 %, latency 27 %: with 10 points saved, memory and the host are left."""
+    phases = [
+        Phase(0.033, {"gr_active": 1.0, "sm_active": 0.95, "dram_read_bytes": 4e12}),
+        Phase(0.027, {"gr_active": 1.0, "sm_active": 0.95}),
+        Phase(0.040),
+    ]
+    e = collect(observe(phases))
+
+    assert gain.next_limit(e, gain.Gain(1.11, 1.11, ""), eased=("idle",)) == "memory bandwidth or the host"
+    assert gain.next_limit(e, gain.Gain(1.3, 1.3, ""), eased=("idle",)) == "memory bandwidth"
 
 
 def test_tf32_and_bf16_gain_what_the_tensor_cores_reach_over_what_the_fp32_pipe_delivers(program):
@@ -137,6 +154,17 @@ def test_more_loaders_help_until_the_cores_run_out(program):
     assert roomy.gain.high > 2
     assert full.gain.high == pytest.approx(1 / 0.6)
     assert full.next_limit == "the CPU cores of the host"
+
+
+def test_two_threads_of_a_core_are_not_two_cores(program):
+    """With two fifths of the threads busy, all do two and a half times the work, or half as much again."""
+    alone, shared = (
+        next(f for f in run_rules(collect(program("input_starved_resnet50", host=host))) if f.gain)
+        for host in ({}, {"host_cpu_busy": 0.4})
+    )
+
+    assert shared.gain.low == pytest.approx(0.6 / 0.4)
+    assert alone.gain.low > shared.gain.low
 
 
 def test_a_short_stretch_that_can_go_outranks_a_long_one_that_cannot():

@@ -21,8 +21,8 @@ from perfzero import hardware
 from perfzero.diagnose.evidence import Evidence
 from perfzero.diagnose.thresholds import (
     BOUND,
+    CLOSE_CALL,
     GRAPH_KERNEL_S,
-    IDLE_INFO,
     LAUNCH_RAMP_S,
     RECOVER_DOUBLE,
     RECOVER_LAUNCH,
@@ -82,17 +82,28 @@ def cap(
     return max(1.0, limits[name]), name
 
 
-def next_limit(e: Evidence, *, without: tuple[TimeClass, ...], instead: str | None = None) -> str | None:
+def next_limit(
+    e: Evidence, expected: Gain | None, *, eased: tuple[TimeClass, ...], becomes: str | None = None
+) -> str | None:
     """
-    The class that takes most of the time once *without* is gone, in words.
+    What takes most of the time once a fix has gained the middle of *expected*, in words.
 
-    *instead*: what the work moves to, where it does not vanish and nothing else takes much time.
+    What it saves comes off the classes *eased*, in proportion. What is left of them keeps its limit, or
+    has that called *becomes* where the work moves on to another resource. Two that end up as close as
+    `CLOSE_CALL` are both named.
     """
     if e.split is None:
-        return instead
-    left = {c: s for c, s in e.split.shares.items() if c not in without}
-    name = max(left, key=left.__getitem__)
-    return LIMIT_NAMES[name] if left[name] >= IDLE_INFO.value else instead
+        return becomes
+    shares = dict(e.split.shares)
+    whole = sum(shares[c] for c in eased)
+    left = max(0.0, 1.0 - _saved(expected, whole) / whole) if whole > 0 else 1.0
+    limits: dict[str, float] = {}
+    for c, share in shares.items():
+        name = becomes if becomes is not None and c in eased else LIMIT_NAMES[c]
+        limits[name] = limits.get(name, 0.0) + share * (left if c in eased else 1.0)
+    most = max(limits.values())
+    close = [n for n in sorted(limits, key=limits.__getitem__) if limits[n] >= most - CLOSE_CALL.value]
+    return " or ".join(reversed(close[-2:]))
 
 
 def saving(finding: Finding) -> float:
@@ -102,9 +113,11 @@ def saving(finding: Finding) -> float:
     Half of its share where no gain can be told. Findings are ranked by this, so that a long
     stretch nobody can shorten does not hide a shorter one that can go.
     """
-    if finding.gain is None:
-        return finding.share / 2
-    return 1.0 - 1.0 / math.sqrt(finding.gain.low * finding.gain.high)
+    return _saved(finding.gain, finding.share)
+
+
+def _saved(expected: Gain | None, share: float) -> float:
+    return share / 2 if expected is None else 1.0 - 1.0 / math.sqrt(expected.low * expected.high)
 
 
 def expect(
@@ -116,13 +129,15 @@ def expect(
     speedup: tuple[float, float] = (math.inf, math.inf),
     traffic: Mapping[str, float] | None = None,
     also: Mapping[str, float] | None = None,
+    lowest: float = math.inf,
 ) -> tuple[Gain, str | None]:
     """
     The interval for fixing *share* of the time, and the resource that caps it (None: nothing does).
 
-    *recovered* and *speedup*: low and high, as in `amdahl`; *traffic* and *also* as in `cap`.
+    *recovered* and *speedup*: low and high, as in `amdahl`; *traffic* and *also* as in `cap`. *lowest*:
+    where the lower end is at most, for another reason.
     """
-    low = amdahl(share, recovered=recovered[0], speedup=speedup[0])
+    low = min(lowest, amdahl(share, recovered=recovered[0], speedup=speedup[0]))
     high = amdahl(share, recovered=recovered[1], speedup=speedup[1])
     return _capped(e, low, high, assumption=assumption, traffic=traffic, also=also)
 

@@ -522,6 +522,7 @@ RECOVER_STALL = (0.50, 0.95)
 RECOVER_DOUBLE = (0.60, 1.00)
 RECOVER_TAIL = (0.00, 0.50)
 RECOVER_COPY = (0.60, 0.95)
+RECOVER_STAGING = (0.60, 1.00)  # on an H200 pinned copies of 512 MiB took a step from 73-79 ms to 9
 RECOVER_MEMORY = (0.15, 0.50)
 RECOVER_STREAM = (0.15, 0.80)  # five elementwise kernels fused into one move 3 bytes instead of 12
 RECOVER_PRECISION = (0.40, 0.90)
@@ -537,6 +538,19 @@ Share of the tensor cores' peak, at the clock measured before the fix, that matr
 
 The upper end allows for a board that is not power-capped: on an H200 at its limit an 8192³ bf16 product
 reached 659 of 1,070 TFLOP/s (0.62); shapes that fit badly take the rest.
+"""
+
+PINNED_AT_LEAST = 1.5
+"""How much faster a pinned copy is where the host copies well: it stages at a half to a tenth of the link."""
+
+STAGING_VARIES = 1.05
+"""The rate at which one host staged the same copy changed by 3 % within a minute (H200)."""
+
+CORE_SHARED = 0.6
+"""
+What a CPU core has left to give, per thread that is busy, when its second thread is busy too: together the
+two do 1.2 to 1.3 times the work of one. On an H200's host with 16 threads, 14 loaders did 3.0 times the
+work of 4, so 0.87 of 14/4.
 """
 
 GRAPH_KERNEL_S = 1.8e-6

@@ -81,7 +81,8 @@ def fp32_path(e: Evidence) -> Finding | None:
         ),
         gain=expected,
         remedies=tuple(with_gain(offer) for offer in offers),
-        next_limit=stopped or gain.next_limit(e, without=("fma",), instead=gain.LIMIT_NAMES["tensor"]),
+        next_limit=stopped
+        or gain.next_limit(e, expected, eased=("fma",), becomes=gain.LIMIT_NAMES["tensor"]),
     )
 
 
@@ -111,7 +112,8 @@ def fp64_path(e: Evidence) -> Finding | None:
         because=tuple(seen),
         gain=expected,
         remedies=remedies_for("fp64_path", e),
-        next_limit=stopped or gain.next_limit(e, without=("fma", "latency")),
+        next_limit=stopped
+        or gain.next_limit(e, expected, eased=("fma", "latency"), becomes=gain.LIMIT_NAMES["fma"]),
     )
 
 
@@ -153,7 +155,8 @@ def tensor_starved(e: Evidence) -> Finding | None:
         ),
         gain=expected,
         remedies=remedies_for("tensor_starved", e),
-        next_limit=stopped or gain.next_limit(e, without=("latency",), instead=gain.LIMIT_NAMES["tensor"]),
+        next_limit=stopped
+        or gain.next_limit(e, expected, eased=("latency", "small_grid") if throughout else ("latency",)),
     )
 
 
@@ -181,7 +184,7 @@ def small_grid(e: Evidence) -> Finding | None:
         because=(f"kernels run, but only {percent(sm)} of the SMs have work in that time{myth}",),
         gain=expected,
         remedies=remedies_for("small_grid", e),
-        next_limit=stopped or gain.next_limit(e, without=("small_grid",)),
+        next_limit=stopped or gain.next_limit(e, expected, eased=("small_grid",)),
     )
 
 
@@ -275,7 +278,7 @@ def latency_bound(e: Evidence) -> Finding | None:
         ),
         gain=expected,
         remedies=remedies_for("latency_bound", e),
-        next_limit=stopped or gain.next_limit(e, without=("latency",)),
+        next_limit=stopped or gain.next_limit(e, expected, eased=("latency",)),
     )
 
 

@@ -21,7 +21,10 @@ from perfzero.diagnose.thresholds import (
     IDLE_WATCH,
     LINK_FULL,
     PAGEABLE_RATE,
+    PINNED_AT_LEAST,
     RECOVER_COPY,
+    RECOVER_STAGING,
+    STAGING_VARIES,
 )
 from perfzero.diagnose.verdict import Finding
 from perfzero.text import percent, quantity
@@ -69,9 +72,11 @@ def pageable_copies(e: Evidence) -> Finding | None:
     expected, stopped = gain.expect(
         e,
         share,
-        recovered=RECOVER_COPY,
-        speedup=(1.5, 1.0 / of_link),
-        assumption=f"pinned copies reach the link's {quantity(e.roofs.pcie, 'bytes/s')}, or half of it",
+        recovered=RECOVER_STAGING,
+        speedup=(PINNED_AT_LEAST, STAGING_VARIES / of_link),
+        traffic={"pcie": 0.0},  # the speed-up says already how fast the link is
+        assumption=f"copies run half as fast again from pinned memory, or at the link's "
+        f"{quantity(e.roofs.pcie, 'bytes/s')}",
     )
     return Finding(
         rule="pageable_copies",
@@ -89,7 +94,7 @@ def pageable_copies(e: Evidence) -> Finding | None:
         ),
         gain=expected,
         remedies=remedies_for("pageable_copies", e),
-        next_limit=stopped or gain.next_limit(e, without=("copy",)),
+        next_limit=stopped or gain.next_limit(e, expected, eased=("copy",), becomes=gain.LIMIT_NAMES["pcie"]),
     )
 
 
@@ -145,5 +150,5 @@ def transfer_bound(e: Evidence) -> Finding | None:
         because=tuple(because),
         gain=expected,
         remedies=remedies_for("transfer_bound", e),
-        next_limit=stopped or gain.next_limit(e, without=("copy",)),
+        next_limit=stopped or gain.next_limit(e, expected, eased=("copy",)),
     )

@@ -43,6 +43,7 @@ def debug_leftovers(e: Evidence) -> Finding | None:
         because.insert(
             0, "the gaps between kernels are shorter than a millisecond, and come after each of them"
         )
+    expected = _gain(e) if cause else None
     return Finding(
         rule="debug_leftovers",
         title=title,
@@ -53,9 +54,9 @@ def debug_leftovers(e: Evidence) -> Finding | None:
         if cause
         else e.quality * (0.7 if felt else 0.4),
         because=tuple(because),
-        gain=_gain(e) if cause else None,
+        gain=expected,
         remedies=remedies_for("debug_leftovers", e) if severity != "info" else (),
-        next_limit=gain.next_limit(e, without=("idle",)) if cause else None,
+        next_limit=gain.next_limit(e, expected, eased=("idle",)) if cause else None,
     )
 
 

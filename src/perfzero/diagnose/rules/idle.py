@@ -16,6 +16,7 @@ from perfzero.diagnose.remedies import cores_left, quota_bites, remedies_for, wa
 from perfzero.diagnose.rules._rivals import close
 from perfzero.diagnose.rules._severity import of_share
 from perfzero.diagnose.thresholds import (
+    CORE_SHARED,
     DISK_READS,
     FAST_LAUNCHES,
     FINE_IDLE,
@@ -77,7 +78,7 @@ def _launch_bound_throughout(e: Evidence) -> Finding | None:
         ),
         gain=expected,
         remedies=remedies_for("launch_bound", e),
-        next_limit=stopped or gain.next_limit(e, without=("idle",)),
+        next_limit=stopped or gain.next_limit(e, expected, eased=("idle",)),
     )
 
 
@@ -114,7 +115,7 @@ def _launch_bound_in_part(e: Evidence) -> Finding | None:
         ),
         gain=expected,
         remedies=remedies_for("launch_bound", e),
-        next_limit=stopped or gain.next_limit(e, without=("idle",)),
+        next_limit=stopped or gain.next_limit(e, expected, eased=("idle",)),
     )
 
 
@@ -156,7 +157,7 @@ def sync_bound(e: Evidence) -> Finding | None:
         because=tuple(because),
         gain=expected,
         remedies=remedies_for("sync_bound", e),
-        next_limit=stopped or gain.next_limit(e, without=("idle",)),
+        next_limit=stopped or gain.next_limit(e, expected, eased=("idle",)),
     )
     rival = _launch_bound_throughout(e)
     return found if rival is None or close(found, rival) else None
@@ -186,7 +187,7 @@ def queue_wait(e: Evidence) -> Finding | None:
         ),
         gain=expected,
         remedies=remedies_for("queue_wait", e),
-        next_limit=stopped or gain.next_limit(e, without=("idle",)),
+        next_limit=stopped or gain.next_limit(e, expected, eased=("idle",)),
     )
 
 
@@ -200,11 +201,14 @@ def input_starved(e: Evidence) -> Finding | None:
         return None
     workers, worker_cpu = e.level("host_workers"), e.level("host_worker_cpu")
     also: dict[str, float] = {}
+    lowest = math.inf
     io, disk = e.level("host_io_wait"), e.level("host_disk_read_bytes")
     if workers >= 1 and worker_cpu >= WORKER_BUSY.value:
         certainty = 0.95
         # More loaders help until all cores are taken; where they are, that is not the remedy.
-        also = {"cores": e.level("host_cpu_busy")} if cores_left(e) else {}
+        if cores_left(e):
+            also = {"cores": e.level("host_cpu_busy")}
+            lowest = max(1.0, CORE_SHARED / also["cores"]) if also["cores"] > 0 else math.inf
         cause = f"meanwhile {round(workers)} loader processes are at {percent(worker_cpu)} of a core each"
     elif io >= IO_WAIT.value:
         certainty, cause = 0.8, f"the program is blocked on a disk {percent(io)} of the time"
@@ -213,7 +217,12 @@ def input_starved(e: Evidence) -> Finding | None:
     else:
         return None
     expected, stopped = gain.expect(
-        e, idle, recovered=RECOVER_INPUT, also=also, assumption="the input keeps up, or nearly"
+        e,
+        idle,
+        recovered=RECOVER_INPUT,
+        also=also,
+        lowest=lowest,
+        assumption="the input keeps up, or nearly, if the cores do",
     )
     return Finding(
         rule="input_starved",
@@ -228,7 +237,7 @@ def input_starved(e: Evidence) -> Finding | None:
         ),
         gain=expected,
         remedies=remedies_for("input_starved", e),
-        next_limit=stopped or gain.next_limit(e, without=("idle",)),
+        next_limit=stopped or gain.next_limit(e, expected, eased=("idle",)),
     )
 
 
@@ -271,7 +280,7 @@ def host_starved(e: Evidence) -> Finding | None:
         ),
         gain=expected,
         remedies=remedies_for("host_starved", e),
-        next_limit=stopped or gain.next_limit(e, without=("idle",)),
+        next_limit=stopped or gain.next_limit(e, expected, eased=("idle",)),
     )
 
 

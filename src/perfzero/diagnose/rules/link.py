@@ -42,7 +42,7 @@ def comm_exposed(e: Evidence) -> Finding | None:
         ),
         gain=expected,
         remedies=remedies_for("comm_exposed", e),
-        next_limit=stopped or gain.next_limit(e, without=("communication",)),
+        next_limit=stopped or gain.next_limit(e, expected, eased=("communication",)),
     )
 
 

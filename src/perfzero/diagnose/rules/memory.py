@@ -82,7 +82,7 @@ def memory_bound(e: Evidence) -> Finding | None:
         because=tuple(because),
         gain=expected,
         remedies=() if severity == "info" else remedies_for("memory_bound", e),
-        next_limit=stopped or gain.next_limit(e, without=("memory",)),
+        next_limit=stopped or gain.next_limit(e, expected, eased=("memory",)),
     )
 
 
@@ -153,7 +153,7 @@ def l2_bound(e: Evidence) -> Finding | None:
         ),
         gain=expected,
         remedies=() if severity == "info" else remedies_for("l2_bound", e),
-        next_limit=stopped or gain.next_limit(e, without=("latency",)),
+        next_limit=stopped or gain.next_limit(e, expected, eased=("latency",)),
     )
 
 

@@ -35,7 +35,7 @@ def periodic_stall(e: Evidence) -> Finding | None:
         because=(_in_words(longest), _usual(e), *_host(e)),
         gain=expected,
         remedies=remedies_for("periodic_stall", e),
-        next_limit=stopped or gain.next_limit(e, without=("idle",)),
+        next_limit=stopped or gain.next_limit(e, expected, eased=("idle",)),
     )
 
 
