@@ -325,12 +325,25 @@ def test_lost_samples_show_as_a_ratio_that_fails(accuracy: ModuleType) -> None:
 
 
 def test_a_missing_value_in_the_burst_is_no_agreement(accuracy: ModuleType) -> None:
-    samples = sampled(launches=20.0)
-    samples.columns["launches"][1500] = np.nan
-    [row] = accuracy.compare([burst_of("launches", launches=20_000)], samples=samples, gpu=H200, payload=256)
+    samples = sampled(dram_read_bytes=20.0)
+    samples.columns["dram_read_bytes"][1500] = np.nan
+    [row] = accuracy.compare(
+        [burst_of("copy", dram_read_bytes=20_000)], samples=samples, gpu=H200, payload=256
+    )
 
     assert math.isnan(row.ratio)
     assert not row.ok
+
+
+@pytest.mark.parametrize(("unknown", "ratio"), [([1500], 1.0), ([1200, 1500], 1.0), ([1500, 1501], math.nan)])
+def test_launches_under_a_read_out_are_those_of_its_neighbours(
+    accuracy: ModuleType, unknown: list[int], ratio: float
+) -> None:
+    samples = sampled(launches=20.0)
+    samples.columns["launches"][unknown] = np.nan
+    [row] = accuracy.compare([burst_of("launches", launches=20_000)], samples=samples, gpu=H200, payload=256)
+
+    assert row.ratio == pytest.approx(ratio, nan_ok=True)
 
 
 def test_headers_explain_what_pcie_counts_beyond_the_payload(accuracy: ModuleType) -> None:

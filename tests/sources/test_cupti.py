@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from perfzero.counters import BY_NAME
 from perfzero.errors import DeviceBusy, NotPermitted, SourceError
 from perfzero.sources import _libcupti, cupti
 from perfzero.sources.cupti import BUFFER_BYTES, Decoded, PmSampler, find_libraries
@@ -277,6 +278,25 @@ def test_a_programs_constant_pcie_traffic_is_not_taken_off_as_ours(sampler, devi
     clock.sleep(0.2)
 
     assert sampler.stop().column("pcie_tx_bytes").min() > 19.8e6
+
+
+@pytest.mark.parametrize(("front_end", "unknown"), [(3, [0, 1, 1, 1]), (4, [0, 1, 1, 1]), (2, [0] * 4)])
+def test_launches_are_unknown_in_the_sample_that_a_read_out_falls_into(device, clock, front_end, unknown):
+    """The first of each drain but a window's first, and only beside three counters of the front end."""
+    sampler = PmSampler(device, clock_ns=clock, monotonic_ns=clock.monotonic)
+    names = ("launches", "sm_active", *cupti.FRONT_END[:front_end])
+    sampler.open(period_ns=MS, drain_s=0.1, counters=[BY_NAME[name] for name in names])
+    sampler.start()
+    drains = []
+    for _ in range(3):
+        clock.sleep(0.1)
+        drains.append(sampler.read())
+    clock.sleep(0.05)
+    drains.append(sampler.stop())
+
+    assert [int(np.isnan(drain.column("launches")).sum()) for drain in drains] == unknown
+    assert all(np.isnan(drain.column("launches")[0]) for drain, n in zip(drains, unknown, strict=True) if n)
+    assert all(np.isfinite(drain.column("sm_active")).all() for drain in drains)
 
 
 def test_the_hardware_buffer_is_sized_for_the_drain_within_bounds(device, clock):

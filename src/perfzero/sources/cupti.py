@@ -73,6 +73,14 @@ MISSING_AFTER = 1.5
 START_STOP_NS = 20_000_000
 """Starting and stopping take a few milliseconds (1.5 and 2.6 on an H200), in which no sample is owed."""
 
+FRONT_END = ("queue_empty", "queue_semaphore", "queue_wfi", "ctxsw")
+CROWDED = 3
+"""
+With so many of `FRONT_END` in the pass, `launches` is (nearly) 0 in the sample that was under way when the
+one before was read out, so in the first of each drain but a window's first: 9 of 9 drains with three or
+four of them on an H200, none with two (docs/measurements.md).
+"""
+
 SILENT_S = 1.0
 """Sampling that delivers nothing for this long (and 50 periods) has ended by itself (seen with 13.5)."""
 
@@ -416,6 +424,7 @@ class PmSampler:
             stamps = int(start[early].min()), int(end[early].max())
             self.losses.append(Loss(*stamps, int(early.sum()), "the machine's clock was set back"))
         good = whole & in_order
+        first_drain = not self._count
         start, end, values = start[good], end[good], decoded.values[good]
         if len(start):
             before = np.concatenate(([self._last_end_ns], end[:-1]))
@@ -430,6 +439,10 @@ class PmSampler:
             name: values[:, i] * metric_scale(metric)
             for i, (name, metric) in enumerate(self.resolution.metrics.items())
         }
+        launches = columns.get("launches")
+        crowded = sum(name in columns for name in FRONT_END) >= CROWDED
+        if launches is not None and crowded and not first_drain and good[:1].any():
+            launches[0] = np.nan
         sent = columns.get("pcie_tx_bytes")
         if sent is not None and len(sent):
             # The record stream goes to host memory and shows in our own numbers. Every sample
