@@ -134,3 +134,33 @@ def test_too_few_samples_make_no_stretch(rows: int):
 
 def test_a_column_that_is_never_there_is_ignored():
     assert list(trains(stretches(table(np.full(100, np.nan))))) == []
+
+
+def launching(*, sms_too: bool) -> Samples:
+    """50 launches in each sample, and none in each 25th, in which the SMs work on or not."""
+    lost = np.arange(500) % 25 == 20
+    busy = np.where(lost & sms_too, 0.0, 0.6)
+    start = 1_700_000_000_000_000_000 + np.arange(500, dtype=np.int64) * MS
+    return Samples(start, start + MS, {"launches": np.where(lost, 0.5, 50.0), "sm_active": busy})
+
+
+def test_a_sample_that_lost_its_launches_alone_is_no_mark():
+    parts = stretches(launching(sms_too=False))
+
+    assert np.isnan(parts[0].columns["launches"]).sum() == 20
+    assert not [train for train in trains(parts) if train.channel == "launches"]
+
+
+def test_a_sample_without_launches_in_which_the_sms_rest_is_one():
+    parts = stretches(launching(sms_too=True))
+
+    assert not np.isnan(parts[0].columns["launches"]).any()
+    assert [train for train in trains(parts) if train.channel == "launches" and len(train.onsets[0]) >= 18]
+
+
+def test_levels_that_differ_by_rounding_alone_are_one_level():
+    """There are no 64 bins between two neighbouring numbers."""
+    high = np.where(np.arange(200) % 3 == 0, 0.5, np.nextafter(0.5, 0.0))
+    found = list(trains(stretches(table(np.where(np.arange(200) % 20 < 10, high, 0.0)))))
+
+    assert any(len(train.onsets[0]) >= 9 for train in found)

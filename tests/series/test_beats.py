@@ -216,3 +216,129 @@ def test_equal_work_at_irregular_times_is_counted_only_if_no_sample_is_missing(d
     )
     if not dropped:
         assert isinstance(found, Steps), found
+
+
+TURNS = (0.53, FORWARD), (0.47, COPY)
+
+
+def in_turns(*, samples_per_step: float, jitter: float, seed: int) -> Samples:
+    """Copies and work in turns, as `samples_per_step` samples of a window see them."""
+    lengths = 0.002 * samples_per_step * (1.0 + jitter * np.random.default_rng(seed).standard_normal(1500))
+    timeline = repeated([(share * lengths, level) for share, level in TURNS], times=1500)
+    return window(timeline, seconds=4.0, noise=0.01, seed=seed)
+
+
+@pytest.mark.parametrize("samples_per_step", [5.25, 5.4, 5.75])
+@pytest.mark.parametrize("jitter", [0.0, 0.015])
+def test_steps_of_a_little_more_than_five_samples_are_found(samples_per_step: float, jitter: float):
+    """Nearly every sample differs from the one before, and the autocorrelation is highest at 5."""
+    for seed in range(3):
+        found = find_steps(in_turns(samples_per_step=samples_per_step, jitter=jitter, seed=seed))
+
+        assert isinstance(found, Steps), found
+        assert found.step_s == pytest.approx(0.002 * samples_per_step, rel=0.01)
+
+
+@pytest.mark.parametrize("samples_per_step", [1.249, 2.79, 4.3, 4.75])
+def test_steps_of_fewer_than_five_samples_are_not(samples_per_step: float):
+    for seed in range(3):
+        found = find_steps(in_turns(samples_per_step=samples_per_step, jitter=0.0, seed=seed))
+
+        assert isinstance(found, NoSteps), found
+
+
+@pytest.mark.parametrize(("seed", "jitter"), [(44, 0.0), (88, 0.02), (63, 0.0), (75, 0.02)])
+def test_what_sampling_makes_of_faster_steps_has_no_two_levels(seed: int, jitter: float):
+    """Steps of 1.22 to 2.79 samples, which come back after 5.0 to 14 samples."""
+    _, table, _ = too_fast(seed=seed, jitter=jitter)
+
+    assert isinstance(find_steps(table), NoSteps)
+
+
+def copied(*, kernel_s: float) -> Timeline:
+    """A long copy and two short kernels, of which the second reads no memory."""
+    waits = 0.066 * (1.0 + 0.03 * np.random.default_rng(3).standard_normal(100))
+    copy: Level = (0.0, 0.0, 0.0, 0.002, 0.002, 0.9, 0.0)
+    return repeated([(waits, copy), (kernel_s, OPTIMIZER), (kernel_s, FORWARD), (0.005, WAIT)], times=100)
+
+
+def test_a_kernel_shorter_than_a_sample_is_the_same_work_where_it_falls_into_two():
+    """A quarter of it in one sample and the rest in the next one: the quarter once counted as rest."""
+    found = find_steps(window(copied(kernel_s=0.00025), seconds=2.1))
+
+    assert isinstance(found, Steps), found
+    assert found.step_s == pytest.approx(0.0715, rel=0.02)
+
+
+def of_tiny_kernels(*, count: FloatArray) -> Timeline:
+    """Steps that end with *count* (n,) tiny kernels, which the host launches now slower and now faster."""
+    pace = 1.0 + 0.35 * np.sin(np.arange(len(count)) / 12.0)
+    timeline = repeated([(0.05, FORWARD), (0.03 * pace * count, WAIT)], times=len(count))
+    levels = timeline.levels.copy()
+    for at, one in enumerate(pace):
+        # The same kernels in more time: all levels fall alike.
+        levels[2 * at + 1] = np.array([0.24, 0.05, 0.0, 0.24, 0.31, 0.0, 0.96]) / one
+    return Timeline(timeline.edges_s, levels, np.empty(0), float("nan"))
+
+
+def test_tiny_kernels_are_work_however_slowly_they_are_launched():
+    found = find_steps(window(of_tiny_kernels(count=np.ones(200)), seconds=9.0))
+
+    assert isinstance(found, Steps), found
+    assert found.step_s == pytest.approx(0.08, rel=0.05)
+
+
+def test_ever_more_tiny_kernels_are_ever_more_work():
+    answer = find_steps(window(of_tiny_kernels(count=np.linspace(0.5, 2.0, 200)), seconds=9.0))
+
+    assert isinstance(answer, NoSteps)
+
+
+def batches(works: FloatArray, *, seed: int = 1) -> Samples:
+    """Steps of two halves whose time the host sets, and *works* (n,) of a step in them; then an optimizer."""
+    rng = np.random.default_rng(seed)
+    half = 0.08 * (1.0 + 0.08 * rng.standard_normal(len(works)))
+    pattern: list[tuple[float | FloatArray, Level]] = [
+        (0.4 * works, FORWARD), (half - 0.4 * works, WAIT),
+        (0.6 * works, BACKWARD), (half - 0.6 * works - 0.02, WAIT), (0.02, OPTIMIZER),
+    ]  # fmt: skip
+    return window(repeated(pattern, times=len(works)), seconds=9.0, noise=0.01, seed=seed)
+
+
+def test_batches_of_random_length_have_no_step_time_though_the_host_takes_as_long_for_each():
+    for seed in range(3):
+        works = np.random.default_rng(seed).uniform(0.015, 0.07, 70)
+
+        assert isinstance(find_steps(batches(works, seed=seed)), NoSteps)
+
+
+def test_batches_of_one_length_have_one():
+    for seed in range(3):
+        found = find_steps(batches(np.full(70, 0.05), seed=seed))
+
+        assert isinstance(found, Steps), found
+        assert found.step_s == pytest.approx(0.16, rel=0.03)
+
+
+def growing(*, by: float, seed: int) -> Samples:
+    """Steps of 50 ms with 14 % of jitter, whose work and time grow by this factor in all."""
+    stretched = 1.0 + 0.14 * np.random.default_rng(seed).standard_normal(200)
+    lengths = 0.05 * stretched * np.linspace(1.0, by, 200)
+    parts = [(0.6 * lengths, FORWARD), (0.3 * lengths, OPTIMIZER), (0.1 * lengths, WAIT)]
+    return window(repeated(parts, times=200), seconds=9.0, noise=0.01, seed=seed)
+
+
+def test_steps_that_grow_with_time_have_no_step_time():
+    for seed in range(3):
+        answer = find_steps(growing(by=1.5, seed=seed))
+
+        assert isinstance(answer, NoSteps)
+        assert "with time" in answer.reason
+
+
+def test_steps_that_only_jitter_as_much_have_one():
+    for seed in range(3):
+        found = find_steps(growing(by=1.0, seed=seed))
+
+        assert isinstance(found, Steps), found
+        assert found.step_s == pytest.approx(0.05, rel=0.04)

@@ -10,7 +10,8 @@ hysteresis; its onset is placed inside a sample by how much of the sample is alr
 wide ones, only those after a long rest), and many are tried: which one is the step is for
 `perfzero.series.steps` to judge, from the regularity of the intervals (science.md §2.4).
 
-Samples are put on an even grid for each stretch; a lost sample is NaN there and never filled in.
+Samples are put on an even grid for each stretch; a lost sample is NaN there and never filled in, and so is
+one that lost its launches alone.
 """
 
 from __future__ import annotations
@@ -77,8 +78,23 @@ BAND = 0.2
 APART = 4.0
 """Modes nearer than so many standard deviations of the noise are told apart only after smoothing."""
 
+TWO_LEVELS = 10.0
+"""
+Modes so many times as far apart as values scatter around each are levels, however often they change.
+
+Between neighbours, steps of five samples change as much as noise does. What sampling makes of steps of a few
+samples or less has no levels and reaches 8 (simulated); copies and products in turns of 5.3 samples have 24
+and more (H200).
+"""
+
+MISSED = 0.1
+"""A sample with less than this of the launches of both its neighbours has lost them, if the SMs worked on."""
+
 KINDS = 1.6
 """Pulses (and rests) come in two kinds when one kind is so many times as long as the other."""
+
+SAME = 1e-9
+"""Values scaled to [0, 1] that differ by no more are the same."""
 
 MINORITY = 0.4
 """An optimizer or an exchange takes less of the time than this."""
@@ -131,6 +147,8 @@ def stretches(table: Samples) -> tuple[Stretch, ...]:
     cuts = np.flatnonzero((apart > HOLE * spacing) | (apart < 0.5 * spacing)) + 1
     names = [name for name in CHANNELS if table.has(name)]
     rates = {name: _rate(table, name)[:count] for name in names}
+    if "launches" in rates and "sm_active" in rates:
+        rates["launches"] = _without_misses(rates["launches"], rates["sm_active"])
     found: list[Stretch] = []
     for first, last in pairwise([0, *cuts.tolist(), count]):
         if last - first < FEWEST:
@@ -155,6 +173,21 @@ def _rate(table: Samples, name: str) -> FloatArray:
     return column / table.duration_s if BY_NAME[name].kind == "total" else column
 
 
+def _without_misses(launches: FloatArray, sm_active: FloatArray) -> FloatArray:
+    """
+    *launches* (n,) without single samples near zero in which the SMs worked as before and after: NaN there.
+
+    Where samples are read out, every 125 of them on an H200, one does not count launches: a mark of the
+    sampling's own, each 250 ms.
+    """
+    beside = np.minimum(launches[:-2], launches[2:])
+    works = sm_active[1:-1] >= 0.5 * np.minimum(sm_active[:-2], sm_active[2:])
+    missed = (launches[1:-1] < MISSED * beside) & works
+    out = launches.copy()
+    out[1:-1][missed] = np.nan
+    return out
+
+
 def trains(parts: tuple[Stretch, ...]) -> Iterator[Train]:
     """Every train of onsets worth judging; many are nonsense."""
     for name, adds_work, views in _views(parts):
@@ -162,7 +195,7 @@ def trains(parts: tuple[Stretch, ...]) -> Iterator[Train]:
         known = joined[np.isfinite(joined)]
         smooth = False
         for threshold, (low, high) in _thresholds(known):
-            if high - low < APART * _noise(known):
+            if not _apart(known, low, threshold, high):
                 smooth = True
                 continue
             yield from _of_threshold(name, views, (low, threshold, high), adds_work=adds_work)
@@ -171,7 +204,7 @@ def trains(parts: tuple[Stretch, ...]) -> Iterator[Train]:
             joined = np.concatenate(calm)
             known = joined[np.isfinite(joined)]
             for threshold, (low, high) in _thresholds(known):
-                if high - low >= APART * _noise(known):
+                if _apart(known, low, threshold, high):
                     yield from _of_threshold(name, calm, (low, threshold, high), adds_work=adds_work)
 
 
@@ -212,9 +245,11 @@ def _ends(known: FloatArray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _noise(values: FloatArray) -> float:
-    """Standard deviation of white noise in *values* (n,), from the differences between neighbours."""
-    return 1.4826 / 2**0.5 * float(np.median(np.abs(np.diff(values))))
+def _apart(values: FloatArray, low: float, threshold: float, high: float) -> bool:
+    """Whether *values* (n,) lie around *low* or *high* and their noise takes none for one of the others."""
+    beside = 1.4826 / 2**0.5 * float(np.median(np.abs(np.diff(values))))
+    within = 1.4826 * float(np.median(np.abs(values - np.where(values > threshold, high, low))))
+    return high - low >= min(APART * beside, TWO_LEVELS * within)
 
 
 def _smoothed(values: FloatArray) -> FloatArray:
@@ -252,7 +287,9 @@ def _levels(known: FloatArray, threshold: float) -> tuple[float, float]:
 
 def _otsu(known: FloatArray) -> float:
     """The threshold that leaves the least variance within the two classes (Otsu, 1979), on 64 bins."""
-    counts, edges = np.histogram(known, bins=64)
+    bottom = float(np.min(known))
+    # Values that differ by rounding alone have no 64 bins.
+    counts, edges = np.histogram(known, bins=64, range=(bottom, max(float(np.max(known)), bottom + SAME)))
     middle = (edges[:-1] + edges[1:]) / 2
     weight = np.cumsum(counts)
     total = float(weight[-1])

@@ -82,7 +82,7 @@ def repeat_lag(values: FloatArray) -> float | None:
         return None
     if float(correlation[lag]) < CLEAR or _explained_better_by_multiple(correlation, lag, longest):
         return None
-    return _refine(correlation, lag)
+    return peak_between(correlation, lag)
 
 
 def autocorrelation(values: FloatArray) -> FloatArray:
@@ -117,8 +117,8 @@ def _explained_better_by_multiple(correlation: FloatArray, lag: int, longest: in
     return bool(len(later)) and float(np.max(later)) > float(correlation[lag]) / FRACTION
 
 
-def _refine(correlation: FloatArray, lag: int) -> float:
-    """The top of the parabola through the peak and its neighbours, in samples."""
+def peak_between(correlation: FloatArray, lag: int) -> float:
+    """The top of the parabola through the peak at *lag* and its neighbours, in samples."""
     left, top, right = correlation[lag - 1 : lag + 2]
     bend = float(left - 2 * top + right)
     return lag if bend == 0 else lag + 0.5 * float(left - right) / bend

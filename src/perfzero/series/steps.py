@@ -11,7 +11,8 @@ accumulation (science.md §2.4, simulated). So steps are found by their anchors
    between onsets (memory traffic, tensor cycles, launches, not time) repeats every k beats, as
    an optimizer after k micro-steps makes it, the step is k beats and the beat is the micro-step.
    A stall adds time and no work, so a wait every 20 steps does not become the step.
-3. If the work per beat is uneven and does not repeat, the beat may be a part of a step: no answer.
+3. If the work per beat is uneven and does not repeat, the beat may be a part of a step: no answer. Nor is
+   there one if steps hold now more and now less work, or ever more of it: then no one time is the step's.
 4. Where time is no guide, because a starved program steps when data comes, equal work is one.
 5. A step needs `SHORTEST` samples; a shorter one is looked for in the next, finer table, and has
    to leave the coarser one flat. A beat that sampling makes out of a faster one is refused.
@@ -29,7 +30,7 @@ from typing import Literal
 import numpy as np
 
 from perfzero.series.anchors import BoolArray, Stretch, Train, stretches, trains
-from perfzero.series.period import autocorrelation, repeat_lag
+from perfzero.series.period import autocorrelation, peak_between, repeat_lag
 from perfzero.text import duration
 from perfzero.values import FloatArray, IntArray, Samples
 
@@ -71,6 +72,12 @@ STANDS_OUT = 0.25
 
 UNEVEN = 0.15
 """Work per beat that differs by this share of its median is other work; edges put it off by less."""
+
+DRIFTS = 5.5
+"""
+Medians of the four quarters of all beats that differ by so many of their standard errors drift: four normal
+ones do so in 1 of 1000 cases (studentized range).
+"""
 
 FEWEST_OF_A_PLACE = 4
 """Beats at the same place after a mark whose median work is compared with that at other places."""
@@ -117,6 +124,15 @@ ODD = 0.02
 
 AT_REST = 0.25
 """A sample this much less active than the most active one belongs to a wait."""
+
+ASIDE = 1.5
+"""So many samples from an onset, an edge is in another sample than a short kernel that began there."""
+
+NO_WORK = 0.1
+"""
+A sample this much less active than the most active one holds no work, be it what noise of 8 % leaves in it.
+Tiny kernels leave 0.2 to 0.3 (an unfused optimizer on an H200), and they are work.
+"""
 
 SELDOM = 0.005
 """A GPU that rests for less of the time than this has no stalls that could be taken for steps."""
@@ -278,10 +294,19 @@ def _of_table(parts: tuple[Stretch, ...]) -> tuple[Steps, bool] | NoSteps:
     rhythms = [r for r in (_rhythm(train, parts) for train in every) if r is not None]
     shortest_s = SHORTEST * max(part.spacing_ns for part in parts) / 1e9
     beats = _agreed(rhythms)
-    hasty_s = [beat.mean_s for beat in beats if beat.mean_s < shortest_s] + _hasty(parts)
+    hasty_s = [beat.mean_s for beat in beats if beat.mean_s < shortest_s]
+    # A repetition of five samples and a bit is a step if there is a mark of it.
+    sure_s = shortest_s * (1.0 + FALLS_ALIKE / SHORTEST)
+    marked = [beat.mean_s for beat in beats if beat.mean_s >= sure_s]
+    hasty_s += [s for s in _hasty(parts) if s < sure_s or all(abs(m - s) > ALIKE * s for m in marked)]
     # Sampling makes slow patterns out of beats of a few samples; they vanish in the mean over some.
     real = not any(_level_at(beat_s, parts, over=SOME) for beat_s in hasty_s)
-    beats = [b for b in beats if b.mean_s >= shortest_s and (not hasty_s or (b.adds_work and real))]
+    beats = [
+        b
+        for b in beats
+        if b.mean_s >= shortest_s
+        and (not hasty_s or (b.adds_work and real and not _falls_alike(b, shortest_s / SHORTEST)))
+    ]
     hasty = bool(hasty_s)
     if hasty and not beats:
         return NoSteps("Steps, or parts of them, are shorter than a few samples.")
@@ -305,15 +330,36 @@ def _hasty(parts: tuple[Stretch, ...]) -> list[float]:
         if known.sum() * 2 < longest.rows or not float(np.nanstd(column)) > 0:
             continue
         filled = np.interp(np.arange(longest.rows), np.flatnonzero(known), column[known])
-        alike = autocorrelation(filled - np.mean(filled))[: 2 * SHORTEST + 2]
-        inner = alike[1:-1]
-        peaks = np.flatnonzero((inner > alike[:-2]) & (inner >= alike[2:]) & (inner >= HASTY)) + 1
+        alike = autocorrelation(filled - np.mean(filled))
+        inner = alike[1 : 2 * SHORTEST + 1]
+        below, above = alike[: 2 * SHORTEST], alike[2 : 2 * SHORTEST + 2]
+        peaks = np.flatnonzero((inner > below) & (inner >= above) & (inner >= HASTY)) + 1
         for peak in peaks[(peaks > 1) & (peaks <= SHORTEST)].tolist():
             # Where long waits make it fall slowly, any ripple on the slope has a top.
             valleys = float(np.min(alike[1:peak])), float(np.min(alike[peak + 1 : 2 * peak + 1]))
+            lag = _between_samples(alike, peak)
             if alike[peak] - max(valleys) >= ABOVE_VALLEYS:
-                found.append(peak * longest.spacing_ns / 1e9)
+                found.append(lag * longest.spacing_ns / 1e9)
     return found
+
+
+def _falls_alike(beat: _Rhythm, pitch_s: float) -> bool:
+    """Whether *beat* is a whole number of samples long each time, as what sampling makes of even beats is."""
+    count = beat.mean_s / pitch_s
+    return max(abs(count - round(count)), beat.jitter * count) <= FALLS_ALIKE
+
+
+def _between_samples(alike: FloatArray, peak: int) -> float:
+    """The lag of a *peak* of the autocorrelation *alike*, by its second and fourth one if they show."""
+    lag = peak_between(alike, peak)
+    for turns in (2, 4):
+        first = round(turns * lag) - 1
+        around = alike[first : first + 3]
+        top = first + int(np.argmax(around)) if len(around) else 0
+        if not 0 < top < len(alike) - 1 or alike[top] < max(HASTY, alike[top - 1], alike[top + 1]):
+            break
+        lag = peak_between(alike, top) / turns
+    return lag
 
 
 def _beats_between(step_s: float, every: Sequence[Train], parts: tuple[Stretch, ...]) -> bool:
@@ -405,19 +451,17 @@ def _climb(beats: list[_Rhythm], parts: tuple[Stretch, ...]) -> tuple[Steps, boo
         and b.mean_s <= (MOST_MICRO + 1) * beat.mean_s
         and _tells_beats_apart(b, beat, parts)
     ]
-    if marked:
-        whole = marked[-1]
+    whole = marked[-1] if marked else None
+    if whole is None and (turns := _turns(work)) is not None:
+        whole = _grouped(beat, turns, work, parts)
+        if whole is None:
+            return NoSteps("Parts of a step repeat, but where the whole step begins cannot be told.")
+    if whole is not None:
         if _differ_by_sampling(beat, whole, parts):
             return NoSteps(FALL_ALIKE)
+        if (doubt := _unequal(whole, _works(whole, parts))) is not None:
+            return doubt
         return _steps(whole, parts, micro=_micro(beat, whole, parts)), True
-    turns = _turns(work)
-    if turns is not None:
-        grouped = _grouped(beat, turns, work, parts)
-        if grouped is None:
-            return NoSteps("Parts of a step repeat, but where the whole step begins cannot be told.")
-        if _differ_by_sampling(beat, grouped, parts):
-            return NoSteps(FALL_ALIKE)
-        return _steps(grouped, parts, micro=_micro(beat, grouped, parts)), True
     if _uneven(work):
         return NoSteps(
             "Something comes back at regular intervals, but the work between is uneven and does not "
@@ -425,12 +469,31 @@ def _climb(beats: list[_Rhythm], parts: tuple[Stretch, ...]) -> tuple[Steps, boo
         )
     if _takes_turns(beat, parts):
         return NoSteps("Longer and shorter beats take turns, so each may be only a part of a step.")
-    if _amount_spread(work) > max(UNEVEN, 2.0 * beat.jitter):
+    if (doubt := _unequal(beat, work)) is not None:
+        return doubt
+    return _steps(beat, parts, micro=None), beat.adds_work
+
+
+def _unequal(rhythm: _Rhythm, work: Sequence[FloatArray]) -> NoSteps | None:
+    """The doubt about *rhythm* if its intervals hold unequal amounts of *work*; else None."""
+    amount = _amounts(work)
+    if _spread(amount) > max(UNEVEN, 2.0 * rhythm.jitter):
         return NoSteps(
             "Something comes back at regular intervals, but now more and now less work is done in between: "
             "these may be the beats of a timer, such as that of a CPU quota, or parts of a step."
         )
-    return _steps(beat, parts, micro=None), beat.adds_work
+    if len(amount) < 4 * FEWEST:
+        return None
+    quarters = np.array_split(amount, 4)
+    middles = np.array([np.median(own) for own in quarters])
+    within = _spread(np.concatenate([own - m for own, m in zip(quarters, middles, strict=True)]))
+    # The median of n normal values scatters by 1.25 / √n of what they do.
+    if np.ptp(middles) > max(UNEVEN, DRIFTS * 1.25 * within / np.sqrt(len(quarters[-1]))):
+        return NoSteps(
+            "Something comes back at regular intervals, but the work in between becomes more or less with "
+            "time, so that no one step time would be true."
+        )
+    return None
 
 
 def _tells_beats_apart(whole: _Rhythm, beat: _Rhythm, parts: Sequence[Stretch]) -> bool:
@@ -565,7 +628,11 @@ def _work(onsets: FloatArray, part: Stretch, *, only: str | None = None) -> Floa
     active = part.columns.get("gr_active")
     if active is not None and np.isfinite(active).any():
         # Whatever a counter reads while nothing runs is no work.
-        rest = active < AT_REST * float(np.nanmax(active))
+        top = float(np.nanmax(active))
+        rest, busy = active < NO_WORK * top, active >= AT_REST * top
+        # Next to what is active may lie the rest of it: a kernel shorter than a sample may fall into two.
+        rest[:-1] &= ~busy[1:]
+        rest[1:] &= ~busy[:-1]
         columns = [np.where(rest, 0.0, column) for column in columns]
     if len(onsets) < 2 or not columns:
         return np.zeros((max(len(onsets) - 1, 0), len(columns)))
@@ -584,7 +651,19 @@ def _work(onsets: FloatArray, part: Stretch, *, only: str | None = None) -> Floa
 
 
 def _works(rhythm: _Rhythm, parts: tuple[Stretch, ...]) -> list[FloatArray]:
-    return [_work(on, part) for on, part in zip(rhythm.train.onsets, parts, strict=True)]
+    """
+    Work in each interval of *rhythm*; from a little before, at, or after its onsets, where it is most even.
+
+    Where in a sample its work was done is not known. So an edge in a kernel shorter than a sample gives one
+    step too much of it and another too little; beside it does not. No edge makes unequal work even.
+    """
+    found: list[tuple[float, list[FloatArray]]] = []
+    for aside in (0.0, -ASIDE, ASIDE):
+        work = [_work(on + aside, part) for on, part in zip(rhythm.train.onsets, parts, strict=True)]
+        relative, _ = _centred(work)
+        joined = np.concatenate(relative)
+        found.append((float(np.mean(np.abs(joined))) if joined.size else 0.0, work))
+    return min(found, key=lambda f: f[0])[1]
 
 
 def _centred(work: Sequence[FloatArray], *, clipped: bool = True) -> tuple[list[FloatArray], FloatArray]:
@@ -680,14 +759,16 @@ def _takes_turns(beat: _Rhythm, parts: tuple[Stretch, ...]) -> bool:
     return alike(1) <= -REPEATS and not alike(2) < REPEATS
 
 
-def _amount_spread(work: Sequence[FloatArray]) -> float:
-    """By how much the amount of work differs from beat to beat, relative; 0 where none was counted."""
+def _amounts(work: Sequence[FloatArray]) -> FloatArray:
+    """The amount of work of each beat (n,) relative to the median one; empty where none was counted."""
     relative, _ = _centred(work, clipped=False)
     joined = np.concatenate(relative)
-    if not joined.shape[1]:
-        return 0.0
-    amount = np.median(joined, axis=1)
-    return 1.4826 * float(np.median(np.abs(amount - np.median(amount))))
+    return np.median(joined, axis=1) if joined.shape[1] else np.empty(0)
+
+
+def _spread(values: FloatArray) -> float:
+    """Standard deviation of *values* (n,), by the median one; 0 where there are none."""
+    return 1.4826 * float(np.median(np.abs(values - np.median(values)))) if len(values) else 0.0
 
 
 def _grouped(
