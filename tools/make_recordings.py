@@ -45,7 +45,7 @@ STEP_BAR = 0.02
 START_UP_S = 60.0
 """Beyond its steady loop, what a program, the recording's end and the analysis may take."""
 
-TRIMMERS = 6
+TRIMMERS = 12
 REPORTS = ("report.json", "summary.csv", "detailed_breakdown.json", "report.html", "timeline.png")
 
 

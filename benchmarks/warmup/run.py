@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import watched
 from programs import CASES
 
-STEADY_S = 13
+STEADY_S = 11
 WARM_UP_S = 15
 """More than any of the programs should take to warm up, start included."""
 

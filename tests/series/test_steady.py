@@ -410,7 +410,7 @@ def rates(name: str, *, trials: int, stepped: bool) -> tuple[float, float]:
 
 def stated() -> dict[str, list[int]]:
     """The first table of the page: scenario -> percentages."""
-    lines = re.findall(r"^\| ([^|]+) \|((?: \d+ % \|)+)", PAGE.read_text(), re.MULTILINE)
+    lines = re.findall(r"^\| ([^|]+) \|((?: \d+ % \|){4})", PAGE.read_text(), re.MULTILINE)
     return {name: [int(n) for n in re.findall(r"\d+", cells)] for name, cells in lines}
 
 
