@@ -7,7 +7,18 @@ import pytest
 
 from perfzero.series.steps import NoSteps, Steps, find_steps
 from perfzero.values import FloatArray, Samples
-from series.simulated_programs import BACKWARD, COPY, FORWARD, OPTIMIZER, WAIT, Timeline, sampled, too_fast
+from series.simulated_programs import (
+    BACKWARD,
+    COPY,
+    FORWARD,
+    OPTIMIZER,
+    WAIT,
+    Program,
+    Timeline,
+    sampled,
+    too_fast,
+    verdict,
+)
 
 Level = tuple[float, ...]
 
@@ -247,6 +258,15 @@ def test_steps_of_fewer_than_five_samples_are_not(samples_per_step: float):
         assert isinstance(found, NoSteps), found
 
 
+def test_even_steps_of_five_samples_and_a_bit_are_not_taken_for_many_of_them():
+    """Steps of 5.188 samples fall on the samples alike after 83, and no mark was found in each of them."""
+    lengths = np.full(1000, 5.187757368268634 * 0.002)
+    timeline = repeated([(share * lengths, level) for share, level in SIXTH], times=1000)
+    found = find_steps(window(timeline, seconds=4.0, noise=0.02, seed=3))
+
+    assert isinstance(found, NoSteps) or found.step_s == pytest.approx(0.010376, rel=0.01)
+
+
 @pytest.mark.parametrize(("seed", "jitter"), [(44, 0.0), (88, 0.02), (63, 0.0), (75, 0.02)])
 def test_what_sampling_makes_of_faster_steps_has_no_two_levels(seed: int, jitter: float):
     """Steps of 1.22 to 2.79 samples, which come back after 5.0 to 14 samples."""
@@ -342,3 +362,11 @@ def test_steps_that_only_jitter_as_much_have_one():
 
         assert isinstance(found, Steps), found
         assert found.step_s == pytest.approx(0.05, rel=0.04)
+
+
+@pytest.mark.parametrize("seed", [12, 16])
+def test_stalls_do_not_pass_for_work_that_drifts(seed: int):
+    """Noise makes several onsets in a long stall, and no work lies between them."""
+    program = Program(0.1, jitter=0.05, stall_every=20)
+
+    assert verdict(program, seed=seed) == "right"

@@ -73,11 +73,14 @@ STANDS_OUT = 0.25
 UNEVEN = 0.15
 """Work per beat that differs by this share of its median is other work; edges put it off by less."""
 
-DRIFTS = 5.5
+DRIFTS = 8.0
 """
-Medians of the four quarters of all beats that differ by so many of their standard errors drift: four normal
-ones do so in 1 of 1000 cases (studentized range).
+Medians of the four quarters of all beats that differ by so many of their standard errors drift: those of 10
+normal values each, whose errors are not well known either, do so in 1 of 1000 cases (simulated).
 """
+
+WHOLE = 0.5
+"""Work further from the median is that of two beats, or of none: an onset was missed, or false."""
 
 FEWEST_OF_A_PLACE = 4
 """Beats at the same place after a mark whose median work is compared with that at other places."""
@@ -295,7 +298,7 @@ def _of_table(parts: tuple[Stretch, ...]) -> tuple[Steps, bool] | NoSteps:
     shortest_s = SHORTEST * max(part.spacing_ns for part in parts) / 1e9
     beats = _agreed(rhythms)
     hasty_s = [beat.mean_s for beat in beats if beat.mean_s < shortest_s]
-    # A repetition of five samples and a bit is a step if there is a mark of it.
+    # A repetition of five samples and a bit is no hasty one if there are marks of it.
     sure_s = shortest_s * (1.0 + FALLS_ALIKE / SHORTEST)
     marked = [beat.mean_s for beat in beats if beat.mean_s >= sure_s]
     hasty_s += [s for s in _hasty(parts) if s < sure_s or all(abs(m - s) > ALIKE * s for m in marked)]
@@ -322,7 +325,11 @@ def _of_table(parts: tuple[Stretch, ...]) -> tuple[Steps, bool] | NoSteps:
 
 
 def _hasty(parts: tuple[Stretch, ...]) -> list[float]:
-    """Repetitions after no more samples than a step needs, in seconds; 4.5 samples show at 5."""
+    """
+    Repetitions after no more samples than a step needs, in seconds.
+
+    Both 4.5 samples and 5.3 show at 5, and which it is shows at the multiples. Steps of 1.25 samples do, too.
+    """
     found: list[float] = []
     longest = max(parts, key=lambda part: part.rows)
     for column in longest.columns.values():
@@ -480,11 +487,13 @@ def _unequal(rhythm: _Rhythm, work: Sequence[FloatArray]) -> NoSteps | None:
     if _spread(amount) > max(UNEVEN, 2.0 * rhythm.jitter):
         return NoSteps(
             "Something comes back at regular intervals, but now more and now less work is done in between: "
-            "these may be the beats of a timer, such as that of a CPU quota, or parts of a step."
+            "these may be the beats of a timer, such as that of a CPU quota, parts of a step, or steps of "
+            "unequal work."
         )
-    if len(amount) < 4 * FEWEST:
+    whole = amount[np.abs(amount) < WHOLE]
+    if len(whole) < 4 * FEWEST:
         return None
-    quarters = np.array_split(amount, 4)
+    quarters = np.array_split(whole, 4)
     middles = np.array([np.median(own) for own in quarters])
     within = _spread(np.concatenate([own - m for own, m in zip(quarters, middles, strict=True)]))
     # The median of n normal values scatters by 1.25 / √n of what they do.
@@ -628,11 +637,7 @@ def _work(onsets: FloatArray, part: Stretch, *, only: str | None = None) -> Floa
     active = part.columns.get("gr_active")
     if active is not None and np.isfinite(active).any():
         # Whatever a counter reads while nothing runs is no work.
-        top = float(np.nanmax(active))
-        rest, busy = active < NO_WORK * top, active >= AT_REST * top
-        # Next to what is active may lie the rest of it: a kernel shorter than a sample may fall into two.
-        rest[:-1] &= ~busy[1:]
-        rest[1:] &= ~busy[:-1]
+        rest = active < NO_WORK * float(np.nanmax(active))
         columns = [np.where(rest, 0.0, column) for column in columns]
     if len(onsets) < 2 or not columns:
         return np.zeros((max(len(onsets) - 1, 0), len(columns)))
