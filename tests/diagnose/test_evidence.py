@@ -49,10 +49,31 @@ def test_where_windows_show_no_rare_event_the_averages_are_asked(monkeypatch: py
     assert [found.count for found in e.rare] == [3]
 
 
-def test_where_they_do_the_averages_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    tables = asked(monkeypatch, (event(),))
+def test_where_they_show_how_often_it_comes_the_averages_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = asked(monkeypatch, (replace(event(), period_s=3.0),))
     collect(observe(STEP))
     assert len(tables) == 1
+
+
+@pytest.mark.parametrize(("often", "count"), [(3.0, 7), (None, 2)])
+def test_averages_that_show_how_often_stalls_come_stand_for_windows_that_show_one_or_two(
+    monkeypatch: pytest.MonkeyPatch, often: float | None, count: int
+) -> None:
+    asked(monkeypatch, (event(count=2),), (replace(event(count=7), period_s=often),))
+    assert [found.count for found in collect(observe(STEP)).rare] == [count]
+
+
+@pytest.mark.parametrize(("pause_s", "stalls"), [(1.0, True), (0.1, False)])
+def test_a_program_that_stands_still_for_a_third_of_the_time_has_stalls(pause_s: float, stalls: bool) -> None:
+    """64 steps of 28 ms, then a checkpoint of a second; waits of 0.1 s after every fourth step are none."""
+    update = {"gr_active": 1.0, "sm_active": 0.5, "dram_write_bytes": 1e12, "dram_read_bytes": 1e12}
+    work = [Phase(0.020, {**STEP[0].levels, "dram_read_bytes": 3e11}), Phase(0.008, update)]
+    e = collect(
+        observe([*work * (64 if stalls else 4), Phase(pause_s)], seconds=15.0, every_s=1.0, zoom=False)
+    )
+    found = [(one.nature, round(one.length_s, 1)) for one in e.rare]
+
+    assert found == ([("stall", 1.0)] if stalls else [])
 
 
 def test_an_event_of_which_only_cut_ones_were_seen_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -337,6 +337,22 @@ def test_the_programs_environment_is_still_known_when_it_has_ended(library, samp
     assert recording.observation(0).process.threads_env["OMP_NUM_THREADS"] == "3"
 
 
+def below_a_shell(seconds: float) -> Target:
+    """A program that is not the one that was launched, and has a variable that this one lacks."""
+    sleep = f"{PYTHON} -c 'import time; time.sleep({seconds})'"
+    return Target(command=("sh", "-c", f"CUDA_LAUNCH_BLOCKING=1 {sleep} & wait"))
+
+
+def test_what_a_launcher_sets_belongs_to_the_programs_environment(library, sampler, tmp_path):
+    _, _, recording = record(below_a_shell(1.0), tmp_path / "r")
+    assert recording.observation(0).process.threads_env["CUDA_LAUNCH_BLOCKING"] == "1"
+
+
+def test_of_a_program_that_leaves_the_gpu_alone_only_the_launched_environment_is_known(library, tmp_path):
+    _, _, recording = record(below_a_shell(1.0), tmp_path / "r")
+    assert "CUDA_LAUNCH_BLOCKING" not in recording.observation(0).process.threads_env
+
+
 def steps(step_s: float) -> Steps:
     return Steps(step_s, step_s, step_s, 0.0, None, None, np.empty(0, np.int64), "anchor", 9)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfzero.series.steps import NoSteps, Steps, find_steps
+from perfzero.series.steps import NoSteps, Steps, find_beat, find_steps
 from perfzero.values import FloatArray, Samples
 from series.simulated_programs import (
     BACKWARD,
@@ -15,6 +15,7 @@ from series.simulated_programs import (
     WAIT,
     Program,
     Timeline,
+    constant,
     sampled,
     too_fast,
     verdict,
@@ -153,6 +154,23 @@ def test_steps_of_equal_work_that_wait_for_data_now_longer_and_now_shorter_have_
 
         assert isinstance(found, Steps), found
         assert found.step_s == pytest.approx(0.116, rel=0.1)
+
+
+def test_steps_whose_mean_is_hardly_known_have_no_step_time(monkeypatch):
+    """The same steps as above, had they to be known to a percent."""
+    monkeypatch.setattr("perfzero.series.steps.KNOWN", 0.01)
+    found = find_steps(window(starved(spread=0.4, seed=0), seconds=20.0, noise=0.01, seed=0))
+
+    assert isinstance(found, NoSteps)
+    assert "vary too much: their mean lies between" in found.reason
+
+
+def test_the_beat_of_parts_of_a_step_is_a_beat_and_noise_has_none():
+    parts = repeated([(0.020, FORWARD), (0.010, BACKWARD)], times=200)
+
+    assert find_beat(window(parts, seconds=6.0, noise=0.02)) == pytest.approx(0.03, rel=0.01)
+    assert find_beat(window(constant(seconds=6.0), seconds=6.0, noise=0.02)) is None
+    assert find_beat(Samples.empty()) is None
 
 
 def test_what_repeats_faster_than_a_millisecond_is_no_step():

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from perfzero.series.rare import RareEvent, rare_events
+from perfzero.series.rare import RareEvent, in_finer, rare_events, without_pauses
 from perfzero.values import Samples
 
 SECOND = 1_000_000_000
@@ -305,6 +305,50 @@ def test_gaps_of_a_busy_program_are_rare_if_its_step_is_much_shorter():
 
     assert the_only(rare_events(samples, step_s=0.05)).period_s == pytest.approx(2.5, rel=0.01)
     assert rare_events(samples) == ()
+
+
+def checkpoints(at, *, every_s=2.5, pause_s=0.5) -> np.ndarray:
+    """GPU activity of a program that is busy all the time but for a pause every so many seconds."""
+    return (at % every_s >= pause_s).astype(float)
+
+
+def test_without_its_pauses_a_program_works_all_the_time():
+    at = np.arange(0, 30, PERIOD_S)
+    begin = START + np.round(at * 1e9).astype(np.int64)
+    samples = Samples(begin, begin + 2_000_000, {"gr_active": checkpoints(at)})
+    rest = without_pauses(samples)
+
+    assert float(rest.column("gr_active").min()) == 1.0
+    assert len(rest) == pytest.approx(0.8 * len(samples), abs=2)
+
+
+def test_short_gaps_are_no_pauses():
+    at = np.arange(0, 30, PERIOD_S)
+    begin = START + np.round(at * 1e9).astype(np.int64)
+    samples = Samples(begin, begin + 2_000_000, {"gr_active": checkpoints(at, every_s=0.5, pause_s=0.1)})
+
+    assert without_pauses(samples) is samples
+    assert without_pauses(Samples.empty()) is not None
+
+
+def test_stalls_of_averages_get_sharp_edges_in_windows_and_those_that_were_blurred_come_in():
+    """Averages of 0.6 s saw two of three stalls; the window shows the first, and the one they blurred."""
+    at = np.arange(0, 4, PERIOD_S)
+    begin = START + np.round(at * 1e9).astype(np.int64)
+    busy = ~((at >= 0.5) & (at < 1.0)) & ~((at >= 3.0) & (at < 3.5)) & ~((at >= 2.0) & (at < 2.05))
+    window = Samples(begin, begin + 2_000_000, {"gr_active": busy.astype(float)})
+    starts = START + np.array([400_000_000, 8_000_000_000])
+    seen = RareEvent("stall", starts, starts + 600_000_000, 0, 0.2, 0.6, 0.6, 2.5, None, 0.0)
+    found = in_finer(seen, window)
+
+    assert ((found.starts_ns - START) / 1e9).tolist() == pytest.approx([0.5, 3.0, 8.0], abs=0.003)
+    assert ((found.ends_ns - START) / 1e9).tolist() == pytest.approx([1.0, 3.5, 8.6], abs=0.003)
+    assert (found.period_s, found.share) == (2.5, 0.2)
+
+
+def test_other_work_is_left_as_the_averages_saw_it():
+    work = the_only(rare_events(*program(every=40, event=UPDATE, event_s=0.5)))
+    assert in_finer(work, program(every=40, event_s=0.5)[0]) is work
 
 
 DENSE_THEN_RARE = [(0, 10), (14, 17), (21, 24), (28, 31)]

@@ -36,10 +36,10 @@ from perfzero.diagnose.thresholds import (
 )
 from perfzero.diagnose.verdict import TimeClass
 from perfzero.series.clean import HIGHEST_RATIO_ZOOM, POLLED_LONGEST, Cleaned, clean
-from perfzero.series.rare import RareEvent, rare_events
+from perfzero.series.rare import RareEvent, in_finer, rare_events, without_pauses
 from perfzero.series.stats import hit_ratio, level, reuse_ratio
 from perfzero.series.steady import Stretch, find_steady
-from perfzero.series.steps import NoSteps, Steps, find_steps
+from perfzero.series.steps import NoSteps, Steps, find_beat, find_steps
 from perfzero.text import percent
 from perfzero.values import FloatArray, Gpu, IntArray, Observation, Samples, Tier
 
@@ -58,6 +58,9 @@ ONE_STEP = (0.5, 1.6)
 
 RARE_IN_GPM_S = 1.2
 """GPM rows longer than this blur what lasts a second; the recorder makes them every 0.5 to 1 s early on."""
+
+BEATS_IN_A_STEP = 8
+"""Of gradient accumulation; with more, a wait in each step is taken for a stall in some of them."""
 
 JUDGED = ("gr_active", "sm_active", "tensor_active", "fma_active", "l2_hit", "ce_active", "dram_active")
 """Shares on which verdicts rest: one of them being impossible spoils the whole stream."""
@@ -357,11 +360,28 @@ def _rare(long: Samples, gpm: Samples, steps: Steps | NoSteps) -> tuple[RareEven
     These are too long to see steps, but they have no holes, and a stall of a second shows in them.
     An event of which only cut ones were seen may be the end of the program, or all there is.
     """
-    if isinstance(steps, NoSteps):
-        return _whole(rare_events(long))
-    found = _whole(rare_events(long, steps.starts_ns, steps.step_s))
+    starts_ns = steps.starts_ns if isinstance(steps, Steps) else None
+    step_s = steps.step_s if isinstance(steps, Steps) else _step_between_pauses(long)
+    found = _whole(rare_events(long, starts_ns, step_s))
     short = gpm.where(gpm.duration_s <= RARE_IN_GPM_S)
-    return found or _whole(rare_events(short, step_s=steps.step_s))
+    if any(event.period_s is not None for event in found):
+        return found
+    # A short window may show one stall or two, and only the averages how often they come.
+    averaged = tuple(in_finer(event, long) for event in _whole(rare_events(short, step_s=step_s)))
+    return averaged if any(event.period_s is not None for event in averaged) else found or averaged
+
+
+def _step_between_pauses(long: Samples) -> float | None:
+    """
+    How long a step may be, in seconds, of a program that stands still too long for its steps to show.
+
+    By the beat of what is left without the pauses, which may be a part of a step only.
+    """
+    rest = without_pauses(long)
+    if rest is long or level(long, "ctxsw") > SWITCHING.value:
+        return None
+    beat_s = find_beat(rest)
+    return None if beat_s is None else BEATS_IN_A_STEP * beat_s
 
 
 def _whole(events: tuple[RareEvent, ...]) -> tuple[RareEvent, ...]:

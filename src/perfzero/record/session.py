@@ -63,6 +63,9 @@ A recording of less than this does not wait for the board to come to its power c
 of work before the first window would be a third of it, or all.
 """
 
+MOST_ENVIRONMENTS = 64
+"""Of so many processes the environment is read: eight per GPU of a large machine have the same one anyway."""
+
 ENVIRONMENT_TRIES = 20
 """A program that has just been started shows no environment for an instant: the system fills it in last."""
 
@@ -130,6 +133,7 @@ class Recorder:
         self._begun = time.monotonic()
         self._first_taken_s: float | None = None
         self._environment: dict[str, str] = {}  # of the program, read while it lives
+        self._environment_of_users = False  # of whoever uses the GPU, too
         self._spaced_by_s: float | None = None  # the step time that the windows' spacing comes from
         self._told_no_steps = False
         self._show = show
@@ -219,14 +223,11 @@ class Recorder:
 
     def _begin(self, gpus: Sequence[Gpu], user: Invoker | None) -> None:
         """What `start` does once the program runs."""
-        target = self._target
         self._begun = time.monotonic()
         if user is not None:
             self._say(f"the program runs as {user.name}, not as root")
         self._environment = _environment(self._watched.pid)
-        self._writer.update(
-            process=Process(pid=self._watched.pid, command=target.command, threads_env=self._environment)
-        )
+        self._writer.update(process=self._process())
         self._open(gpus)
 
     def _discard(self) -> None:
@@ -265,6 +266,8 @@ class Recorder:
                 watch.tick(now)
                 if watch.fatal is not None:
                     raise watch.fatal
+            if not self._environment_of_users and any(w.state != "waiting for work" for w in self._watches):
+                self._read_environment()
             if self._every_steps:
                 self._space_by_steps(now)
             if self._judge is not None and self._is_sure(self._judge, now):
@@ -317,13 +320,7 @@ class Recorder:
             tiers={w.gpu.index: w.tier for w in chosen},
             tier_reasons={w.gpu.index: w.tier_reason or self._why(w) for w in chosen},
             other_pids={w.gpu.index: self._others(w) for w in chosen},
-            process=Process(
-                pid=self._watched.pid,
-                command=self._target.command,
-                exit_code=self._watched.returncode,
-                threads_env=self._environment,
-                tracers=() if self._host is None else self._host.tracers,
-            ),
+            process=self._process(),
             cost=self._cost(chosen),
             settings={**self._describe(), "chosen": [c for w in chosen for c in w.chosen()]},
             ended_ns=ended_ns,
@@ -402,6 +399,29 @@ class Recorder:
         self._host.gpu_pids = frozenset().union(*pids) & self._host.pids() if pids else frozenset()
         self._writer.append("host", None, self._host.read())
         self._seen_pids |= self._host.pids()
+
+    def _read_environment(self) -> None:
+        """
+        Add the environment of those who use the GPU: what was launched may be a launcher (env, a shell).
+
+        Where the driver hides who that is, of the whole tree; what is set further down holds.
+        """
+        self._environment_of_users = True
+        if self._host is None:
+            return
+        for pid in sorted(self._host.gpu_pids or self._host.pids())[:MOST_ENVIRONMENTS]:
+            self._environment |= _environment(pid)
+        self._writer.update(process=self._process())
+
+    def _process(self) -> Process:
+        """What is known of the program so far."""
+        return Process(
+            pid=self._watched.pid,
+            command=self._target.command,
+            exit_code=self._watched.returncode,
+            threads_env=self._environment,
+            tracers=() if self._host is None else self._host.tracers,
+        )
 
     def _others(self, watch: GpuWatch) -> tuple[int, ...]:
         """Processes that held a context on the GPU and were never part of the observed tree."""

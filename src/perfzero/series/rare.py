@@ -9,7 +9,9 @@ of two or three times the median with the usual work in it is an onset that was 
 If the extra time is mostly idle, the event is a stall, else other work.
 
 Without onsets only stalls can be told: gaps that are far longer than the usual ones on a logarithmic
-scale. Where neither steps nor usual gaps are known, there is nothing to be rare against.
+scale. Where neither steps nor usual gaps are known, there is nothing to be rare against. A program may
+stand still for so long that its steps fill too little of the time to be called so; then what is left
+without its pauses (`without_pauses`) may show how long a step is.
 
 Windows have holes. An event at the edge of a window is counted, but has no length. The distance
 between two events is a period only if no event can lie between them: both in one stretch of samples,
@@ -20,14 +22,14 @@ are and none is. A period is given when distances scatter little; one event has 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 
 from perfzero.series.anchors import LONGEST_TABLE
-from perfzero.series.gaps import find_gaps, stretches
+from perfzero.series.gaps import Runs, find_gaps, stretches
 from perfzero.series.segments import median
 from perfzero.series.stats import shared_out
 from perfzero.values import FloatArray, IntArray, Samples
@@ -73,6 +75,9 @@ GAP_LONGER = 3.0
 
 GAP_SPREAD_FLOOR = 0.15
 """Smallest spread of log lengths of gaps: edges are known to a part of a sample only."""
+
+PAUSE_S = 0.2
+"""A pause: less may be a part of a step."""
 
 ALIKE = 2.0
 """Events whose lengths lie within a factor of two of the next are of one kind."""
@@ -160,6 +165,38 @@ def rare_events(
         if len(kind) > 1 or kind[0].extra_s >= shortest_alone_s
     ]
     return tuple(sorted(kinds, key=lambda kind: -kind.share))
+
+
+def without_pauses(samples: Samples) -> Samples:
+    """*samples* without those in which the GPU stood still for `PAUSE_S` or longer; itself without any."""
+    gaps = find_gaps(samples)
+    if gaps is None:
+        return samples
+    keep = np.ones(len(samples), np.bool_)
+    for row in np.flatnonzero(gaps.idle.length_s >= PAUSE_S):
+        keep &= (samples.end_ns <= gaps.idle.start_ns[row]) | (samples.start_ns >= gaps.idle.end_ns[row])
+    return samples if keep.all() else samples.where(keep)
+
+
+def in_finer(event: RareEvent, samples: Samples) -> RareEvent:
+    """
+    A kind of stall that averages showed, with its stalls as *samples* in windows show them.
+
+    Edges become sharp, and stalls come in that averages blurred; what lies between windows stays.
+    """
+    gaps = find_gaps(samples)
+    if event.nature != "stall" or gaps is None:
+        return event
+    idle = gaps.idle
+    cut = idle.cut_start | idle.cut_end
+    alike = idle.length_s >= np.where(cut, PAUSE_S, event.length_s / ALIKE)
+    start, end = idle.start_ns[alike], idle.end_ns[alike]
+    shown = (event.starts_ns[:, None] < end) & (event.ends_ns[:, None] > start)
+    stays = ~shown.any(axis=1)
+    starts = np.concatenate((event.starts_ns[stays], start))
+    order = np.argsort(starts)
+    ends = np.concatenate((event.ends_ns[stays], end))
+    return replace(event, starts_ns=starts[order], ends_ns=ends[order])
 
 
 def _in_steps(samples: Samples, starts_ns: IntArray) -> tuple[list[_Event], IntArray]:
@@ -298,12 +335,21 @@ def _in_gaps(samples: Samples, step_s: float | None) -> tuple[list[_Event], IntA
         often = float(np.count_nonzero(~long & ~cut))
     if RARE * np.count_nonzero(long) > often:
         return [], parts
-    events = []
-    stretch = np.searchsorted(parts[:, 1], gaps.idle.end_ns)
-    for row in np.flatnonzero(long):
-        start, end, where = int(gaps.idle.start_ns[row]), int(gaps.idle.end_ns[row]), int(stretch[row])
-        events.append(_Event(start, end, float(length[row]), bool(cut[row]), "stall", float("nan"), where))
-    return events, parts
+    return _stalls(gaps.idle, np.flatnonzero(long), parts), parts
+
+
+def _stalls(idle: Runs, rows: IntArray, parts: IntArray) -> list[_Event]:
+    """The gaps *rows* of *idle* as events."""
+    stretch = np.searchsorted(parts[:, 1], idle.end_ns)
+    cut = idle.cut_start | idle.cut_end
+    length = idle.length_s
+    return [
+        _Event(
+            int(idle.start_ns[row]), int(idle.end_ns[row]), float(length[row]), bool(cut[row]), "stall",
+            float("nan"), int(stretch[row]),
+        )
+        for row in rows
+    ]  # fmt: skip
 
 
 def _kinds(events: Sequence[_Event]) -> list[list[_Event]]:
