@@ -3,9 +3,10 @@ Runs the cases of the zoo under `perfzero run`, checks the verdicts, and packs a
 
     python tools/make_recordings.py --out OUT [--only fp32_gemm,tiny_kernels | --part 1/2]
 
-Into OUT go four files: results.json, results.txt (the table), recordings.tar.gz
-(recordings/<case>/: the trimmed recording with command.txt, as for tests/recordings/) and
-logs.tar.gz (what each program and perfzero printed, and the full reports). The raw recordings stay
+Into OUT go five files: results.json, results.txt (the table), recordings.tar.gz
+(recordings/<case>/: the trimmed recording with command.txt, as for tests/recordings/),
+logs.tar.gz (what each program and perfzero printed, and the full reports) and steps.tar.gz (the
+programs' own logs of their steps). The raw recordings stay
 in a temporary folder. The verdict is taken twice: from the whole recording, and from the trimmed
 one, which is what the tests see. A case that fails does not stop the others; the exit code is 1 if
 any did.
@@ -314,7 +315,7 @@ def trim_command(raw: Path, small: Path) -> list[str]:
 
 
 def pack(work: Path, *, out: Path) -> None:
-    for name in ("recordings", "logs"):
+    for name in ("recordings", "logs", "steps"):
         if (work / name).is_dir():
             with tarfile.open(out / f"{name}.tar.gz", "w:gz") as archive:
                 archive.add(work / name, arcname=name)
