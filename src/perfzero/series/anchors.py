@@ -193,9 +193,10 @@ def trains(parts: tuple[Stretch, ...]) -> Iterator[Train]:
     for name, adds_work, views in _views(parts):
         joined = np.concatenate(views)
         known = joined[np.isfinite(joined)]
+        noise = _noise(known)
         smooth = False
         for threshold, (low, high) in _thresholds(known):
-            if not _apart(known, low, threshold, high):
+            if not _apart(known, low, threshold, high, noise=noise):
                 smooth = True
                 continue
             yield from _of_threshold(name, views, (low, threshold, high), adds_work=adds_work)
@@ -203,8 +204,9 @@ def trains(parts: tuple[Stretch, ...]) -> Iterator[Train]:
             calm = [_smoothed(view) for view in views]
             joined = np.concatenate(calm)
             known = joined[np.isfinite(joined)]
+            noise = _noise(known)
             for threshold, (low, high) in _thresholds(known):
-                if _apart(known, low, threshold, high):
+                if _apart(known, low, threshold, high, noise=noise):
                     yield from _of_threshold(name, calm, (low, threshold, high), adds_work=adds_work)
 
 
@@ -245,11 +247,17 @@ def _ends(known: FloatArray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _apart(values: FloatArray, low: float, threshold: float, high: float) -> bool:
-    """Whether *values* (n,) lie around *low* or *high* and their noise takes none for one of the others."""
-    beside = 1.4826 / 2**0.5 * float(np.median(np.abs(np.diff(values))))
+def _noise(values: FloatArray) -> float:
+    """Standard deviation of the noise of *values* (n,), from neighbour to neighbour; 0 without neighbours."""
+    return 1.4826 / 2**0.5 * float(np.median(np.abs(np.diff(values)))) if len(values) > 1 else 0.0
+
+
+def _apart(values: FloatArray, low: float, threshold: float, high: float, *, noise: float) -> bool:
+    """Whether *values* (n,) lie around *low* or *high* and their *noise* takes none for one of the others."""
+    if high - low >= APART * noise:
+        return True
     within = 1.4826 * float(np.median(np.abs(values - np.where(values > threshold, high, low))))
-    return high - low >= min(APART * beside, TWO_LEVELS * within)
+    return high - low >= TWO_LEVELS * within
 
 
 def _smoothed(values: FloatArray) -> FloatArray:

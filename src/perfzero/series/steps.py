@@ -554,7 +554,7 @@ def _by_place(
         marks = np.searchsorted(edges, starts, "right") - 1
         at = np.arange(len(on) - 1)
         last = np.searchsorted(marks, at, "right") - 1
-        works.append(_work(edges, part))
+        works.append(_work(edges, _done_by(part)))
         rates.append(works[-1] / np.diff(edges)[:, None])
         places.append(np.where(last >= 0, at - marks[np.maximum(last, 0)], -1))
     if not works:
@@ -631,10 +631,10 @@ def _micro(beat: _Rhythm, whole: _Rhythm, parts: tuple[Stretch, ...]) -> tuple[f
         return None
     # Forward and backward differ in tensor work; micro-steps do not, whatever the optimizer adds.
     pairs = list(zip(beat.train.onsets, parts, strict=True))
-    tensor = np.concatenate([_work(on, part, only="tensor_active")[:, 0] for on, part in pairs])
+    tensor = np.concatenate([_work(on, _done_by(part, only="tensor_active"))[:, 0] for on, part in pairs])
     same = tensor
     if not float(np.sum(tensor)) > 0:
-        same = np.concatenate([_work(on, part, only="dram_read_bytes")[:, 0] for on, part in pairs])
+        same = np.concatenate([_work(on, _done_by(part, only="dram_read_bytes"))[:, 0] for on, part in pairs])
     middle = float(np.median(same))
     if float(np.median(np.abs(same - middle))) * 1.4826 > MICRO_ALIKE * middle:
         return None
@@ -651,8 +651,8 @@ def _lag(on: FloatArray, starts: FloatArray) -> float:
     return float(np.median(np.where(np.abs(ahead) <= np.abs(behind), ahead, behind)))
 
 
-def _work(onsets: FloatArray, part: Stretch, *, only: str | None = None) -> FloatArray:
-    """Work between neighbouring *onsets* (m,) of one stretch, per channel: shape (m - 1, channels)."""
+def _done_by(part: Stretch, *, only: str | None = None) -> list[FloatArray]:
+    """Work done in *part* until the start of each sample and until its end (rows + 1,), per channel."""
     names = WORK if only is None else (only,)
     columns = [part.columns.get(name, np.zeros(part.rows)) for name in names if only or name in part.columns]
     active = part.columns.get("gr_active")
@@ -660,20 +660,28 @@ def _work(onsets: FloatArray, part: Stretch, *, only: str | None = None) -> Floa
         # Whatever a counter reads while nothing runs is no work.
         rest = active < NO_WORK * float(np.nanmax(active))
         columns = [np.where(rest, 0.0, column) for column in columns]
-    if len(onsets) < 2 or not columns:
-        return np.zeros((max(len(onsets) - 1, 0), len(columns)))
     out: list[FloatArray] = []
-    grid = np.arange(part.rows + 1.0)
     for column in columns:
         known = np.isfinite(column)
         if not known.any():
-            out.append(np.zeros(len(onsets) - 1))
+            out.append(np.zeros(part.rows + 1))
             continue
         # A lost sample is taken to be like its neighbours, for the sum over a step only.
         filled = np.interp(np.arange(part.rows), np.flatnonzero(known), column[known])
-        summed = np.r_[0.0, np.cumsum(filled)]
-        out.append(np.diff(np.interp(onsets, grid, summed)))
-    return np.column_stack(out)
+        out.append(np.r_[0.0, np.cumsum(filled)])
+    return out
+
+
+def _work(onsets: FloatArray, done: Sequence[FloatArray]) -> FloatArray:
+    """
+    Work between neighbouring *onsets* (m,) of one stretch, per channel: shape (m - 1, channels).
+
+    *done*: what `_done_by` makes of the stretch; many trains are tried on one.
+    """
+    if len(onsets) < 2 or not done:
+        return np.zeros((max(len(onsets) - 1, 0), len(done)))
+    grid = np.arange(float(len(done[0])))
+    return np.column_stack([np.diff(np.interp(onsets, grid, summed)) for summed in done])
 
 
 def _works(rhythm: _Rhythm, parts: tuple[Stretch, ...]) -> list[FloatArray]:
@@ -684,8 +692,9 @@ def _works(rhythm: _Rhythm, parts: tuple[Stretch, ...]) -> list[FloatArray]:
     step too much of it and another too little; beside it does not. No edge makes unequal work even.
     """
     found: list[tuple[float, list[FloatArray]]] = []
+    done = [_done_by(part) for part in parts]
     for aside in (0.0, -ASIDE, ASIDE):
-        work = [_work(on + aside, part) for on, part in zip(rhythm.train.onsets, parts, strict=True)]
+        work = [_work(on + aside, own) for on, own in zip(rhythm.train.onsets, done, strict=True)]
         relative, _ = _centred(work)
         joined = np.concatenate(relative)
         found.append((float(np.mean(np.abs(joined))) if joined.size else 0.0, work))
@@ -818,8 +827,9 @@ def _by_work(every: Sequence[Train], parts: tuple[Stretch, ...]) -> tuple[Steps,
     if _lost_share(parts) > LOST:
         return None
     found: list[tuple[float, Train, FloatArray]] = []
+    done = [_done_by(part) for part in parts]
     for train in every:
-        work = [_work(on, part) for on, part in zip(train.onsets, parts, strict=True)]
+        work = [_work(on, own) for on, own in zip(train.onsets, done, strict=True)]
         if sum(map(len, work)) < FEWEST:
             continue
         relative, spread = _centred(work, clipped=False)
@@ -870,7 +880,7 @@ def _by_correlation(parts: tuple[Stretch, ...]) -> tuple[Steps, bool] | None:
     rhythm = _rhythm(Train("", tuple(onsets)), parts)
     if rhythm is None:
         return None
-    work = [_work(on, part) for on, part in zip(onsets, parts, strict=True)]
+    work = [_work(on, _done_by(part)) for on, part in zip(onsets, parts, strict=True)]
     if _uneven(work) or _turns(work) is not None:
         return None
     return replace(_steps(rhythm, parts, micro=None), how="autocorrelation"), True
