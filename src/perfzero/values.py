@@ -65,7 +65,9 @@ class Samples:
         return found is not None and bool(np.isfinite(found).any())
 
     def where(self, keep: NDArray[np.bool_]) -> Samples:
-        """The rows for which *keep* (shape (n,)) is true."""
+        """The rows for which *keep* (shape (n,)) is true; the table itself if all are kept."""
+        if len(keep) == len(self) and keep.all():
+            return self
         return Samples(self.start_ns[keep], self.end_ns[keep], {k: v[keep] for k, v in self.columns.items()})
 
     def between(self, start_ns: int, end_ns: int) -> Samples:

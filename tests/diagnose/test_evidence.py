@@ -14,6 +14,8 @@ from perfzero.diagnose.idle_shares import share_out_idle
 from perfzero.diagnose.judge import judge
 from perfzero.diagnose.rules.compute import fp64_path
 from perfzero.diagnose.rules.link import gpu_shared
+from perfzero.series import steps
+from perfzero.series.anchors import Stretch as Part
 from perfzero.series.rare import RareEvent
 from perfzero.series.steady import Stretch
 from perfzero.sources.synthetic import Phase, observe
@@ -131,6 +133,51 @@ def test_half_as_wide_numbers_move_half_the_bytes_and_memory_stops_them_later() 
     share = collect(seen).dram_share
     assert found.gain.high == pytest.approx(min(light.gain.high, 1.0 / (0.5 * share)), rel=0.02)
     assert found.gain.high > 1.0 / share + 0.1
+
+
+def searched_for_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The rows of each table with rows that is searched for steps from now on."""
+    rows: list[int] = []
+    search = steps._of_table
+
+    def counted(parts: tuple[Part, ...]) -> tuple[steps.Steps, bool] | steps.NoSteps:
+        rows.extend([sum(part.rows for part in parts)] if parts else [])
+        return search(parts)
+
+    monkeypatch.setattr(steps, "_of_table", counted)
+    return rows
+
+
+def test_windows_of_which_nothing_is_cut_off_are_searched_for_steps_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = searched_for_steps(monkeypatch)
+    e = collect(observe(STEP, zoom=False))
+
+    assert rows == [len(e.long)]
+    assert e.step_s == pytest.approx(0.1, rel=0.01)
+
+
+def test_what_is_left_without_a_warm_up_is_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = searched_for_steps(monkeypatch)
+    slow = (Phase(0.2, {"gr_active": 0.2}), Phase(0.1))
+    e = collect(observe(STEP, zoom=False, warm_up=slow, warm_up_s=12.0, noise=0.02))
+
+    assert len(rows) == 2
+    assert rows[0] > rows[1] == len(e.long)
+    assert e.step_s == pytest.approx(0.1, rel=0.01)
+
+
+def test_windows_that_lack_a_counter_are_searched_with_what_is_borrowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = searched_for_steps(monkeypatch)
+    seen = observe(STEP, zoom=False)
+    rest = {name: column for name, column in seen.pm.columns.items() if name != "tensor_active"}
+    e = collect(replace(seen, pm=Samples(seen.pm.start_ns, seen.pm.end_ns, rest)))
+
+    assert e.borrowed == ("tensor_active",)
+    assert rows == [len(e.long)] * 2
 
 
 def test_only_rows_of_averages_that_show_a_second_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ from perfzero.series.clean import HIGHEST_RATIO_ZOOM, POLLED_LONGEST, Cleaned, c
 from perfzero.series.rare import RareEvent, in_finer, rare_events, without_pauses
 from perfzero.series.stats import hit_ratio, level, reuse_ratio
 from perfzero.series.steady import Stretch, find_steady
-from perfzero.series.steps import NoSteps, Steps, find_beat, find_steps
+from perfzero.series.steps import NoSteps, Searched, Steps, find_beat, find_steps, search
 from perfzero.text import percent
 from perfzero.values import FloatArray, Gpu, IntArray, Observation, Samples, Tier
 
@@ -245,7 +245,7 @@ def collect(observation: Observation) -> Evidence:
         # Nothing better: NVML's utilisation at least shows when the program ran.
         smi = observation.board.column("smi_utilization")
         always = observation.board.with_columns({"gr_active": smi})
-    steady = _find_steady(always, pm, start_ns=start, end_ns=end)
+    steady, searched = _find_steady(always, pm, start_ns=start, end_ns=end)
 
     def cut(table: Samples) -> Samples:
         return table.between(steady.start_ns, steady.end_ns)
@@ -255,8 +255,9 @@ def collect(observation: Observation) -> Evidence:
     host = cut(observation.host) if len(cut(observation.host)) else observation.host
     tier: Tier = "nvml"
     long = Samples.empty()
-    missed = _missed(cut(pm), cut(gpm))
-    candidates = (("pm", Samples.empty() if missed else cut(pm)), ("gpm", cut(gpm)))
+    sampled_pm, averages = cut(pm), cut(gpm)
+    missed = _missed(sampled_pm, averages)
+    candidates = (("pm", Samples.empty() if missed else sampled_pm), ("gpm", averages))
     for candidate, table in candidates:
         seen = float(np.sum(table.duration_s[np.isfinite(table.column("gr_active"))]))
         if seen >= SHORTEST_LOOK.value:
@@ -269,9 +270,12 @@ def collect(observation: Observation) -> Evidence:
         long = borrow(long, gpm, tuple(filter(gpm.has, BORROWED)))
         zoom = borrow(zoom, gpm, borrowed)  # averages blur what a burst is for: only what nobody else saw
     roofs = roofs_of(observation.gpu, board)
-    steps = _steps(long, zoom) if tier == "pm" else NoSteps("Only hardware sampling sees single steps.")
+    steps: Steps | NoSteps = NoSteps("Only hardware sampling sees single steps.")
+    if tier == "pm":
+        # Where nothing was cut off and nothing borrowed, the search has been made.
+        steps = _steps(long, zoom, searched=searched if long is pm else None)
     starts = steps.starts_ns if isinstance(steps, Steps) else None
-    rare = _rare(long, cut(gpm), steps)
+    rare = _rare(long, averages, steps)
     sampled = float(np.sum(long.duration_s))
     if tier == "nvml":
         sampled = float(np.sum(board.duration_s[np.isfinite(board.column("smi_utilization"))]))
@@ -281,7 +285,7 @@ def collect(observation: Observation) -> Evidence:
         steady=steady,
         long=long,
         zoom=zoom,
-        gpm=cut(gpm),
+        gpm=averages,
         board=board,
         host=host,
         roofs=roofs,
@@ -317,22 +321,28 @@ def _missed(pm: Samples, gpm: Samples) -> str:
     )
 
 
-def _find_steady(always: Samples, pm: Samples, *, start_ns: int, end_ns: int) -> Stretch:
+def _find_steady(
+    always: Samples, pm: Samples, *, start_ns: int, end_ns: int
+) -> tuple[Stretch, Searched | None]:
     """
     The steady stretch by levels; step times may show that the warm-up lasted longer.
 
     They may not cut what comes last: steps wander (by 8 % with pageable copies) where levels do not.
+    With it comes *pm* searched for steps, if it had to be.
     """
     by_levels = find_steady(always, pm, start_ns=start_ns, end_ns=end_ns)
-    times = _step_times(pm)
-    if times is None or by_levels.how != "stable":
-        return by_levels
+    if by_levels.how != "stable":
+        return by_levels, None
+    searched = search(pm)
+    times = _step_times(searched)
+    if times is None:
+        return by_levels, searched
     by_steps = find_steady(always, pm, start_ns=start_ns, end_ns=end_ns, step_times=times)
     kept = by_steps.how == "stable" and by_steps.end_ns >= by_levels.end_ns
-    return by_steps if kept and by_steps.start_ns >= by_levels.start_ns else by_levels
+    return (by_steps if kept and by_steps.start_ns >= by_levels.start_ns else by_levels), searched
 
 
-def _step_times(pm: Samples) -> tuple[IntArray, FloatArray] | None:
+def _step_times(pm: Searched) -> tuple[IntArray, FloatArray] | None:
     """
     When steps began and how many seconds each took, over the whole recording; None without steps.
 
@@ -346,11 +356,12 @@ def _step_times(pm: Samples) -> tuple[IntArray, FloatArray] | None:
     return found.starts_ns[:-1][single], length_s[single]
 
 
-def _steps(long: Samples, zoom: Samples) -> Steps | NoSteps:
+def _steps(long: Samples, zoom: Samples, *, searched: Searched | None) -> Steps | NoSteps:
+    """The steps in *long* and *zoom*; *searched*: what a search of *long* has shown, if there was one."""
     # Programs that take turns on the GPU show the driver's time slices, which are regular as steps are.
     if level(long, "ctxsw") > SWITCHING.value:
         return NoSteps("Another program takes turns on this GPU, and its turns look like steps.")
-    return find_steps(long, zoom)
+    return find_steps(long if searched is None else searched, zoom)
 
 
 def _rare(long: Samples, gpm: Samples, steps: Steps | NoSteps) -> tuple[RareEvent, ...]:
@@ -420,10 +431,13 @@ def borrow(table: Samples, gpm: Samples, names: tuple[str, ...]) -> Samples:
     columns: dict[str, FloatArray] = {}
     for name in names:
         own = table.column(name)
+        missing = np.isnan(own)
+        if not missing.any():
+            continue
         value = np.full(len(table), np.nan)
         np.divide(gpm.column(name)[row] * seen, active, out=value, where=inside & (active > 0))
-        columns[name] = np.where(np.isnan(own), np.minimum(value, 1.0), own)
-    return table.with_columns(columns)
+        columns[name] = np.where(missing, np.minimum(value, 1.0), own)
+    return table.with_columns(columns) if columns else table
 
 
 def _span(observation: Observation) -> tuple[int, int]:

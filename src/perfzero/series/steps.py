@@ -230,6 +230,14 @@ class NoSteps:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Searched:
+    """A table that was searched for steps once: its `parts`, and what they show by themselves."""
+
+    parts: tuple[Stretch, ...]
+    answer: tuple[Steps, bool] | NoSteps
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Rhythm:
     """A train whose intervals are regular: those intervals in seconds, and how regular."""
 
@@ -241,13 +249,19 @@ class _Rhythm:
     adds_work: bool = False
 
 
-def find_steps(*tables: Samples) -> Steps | NoSteps:
+def search(table: Samples) -> Searched:
+    """Search *table* for steps; `find_steps` takes the result in its place and need not search again."""
+    parts = stretches(table)
+    return Searched(parts, _of_table(parts))
+
+
+def find_steps(*tables: Samples | Searched) -> Steps | NoSteps:
     """
     The steps that *tables* show, tried in order: coarse windows first, then finer bursts.
 
     A table that cannot tell is passed over; the reason given is that of the first table.
     """
-    found = _find_steps(tables)
+    found = _find_steps([table if isinstance(table, Searched) else search(table) for table in tables])
     if isinstance(found, Steps) and found.step_s < SHORTEST_MICRO_S:
         return NoSteps(
             f"Something comes back every {duration(found.step_s)}, so fast that it may be a kernel, a wave "
@@ -271,9 +285,9 @@ def find_beat(samples: Samples) -> float | None:
     return next((beat.mean_s for beat in _agreed(rhythms) if beat.mean_s >= shortest_s), None)
 
 
-def _find_steps(tables: Sequence[Samples]) -> Steps | NoSteps:
-    seen = [stretches(table) for table in tables]
-    answers = [_of_table(parts) for parts in seen]
+def _find_steps(tables: Sequence[Searched]) -> Steps | NoSteps:
+    seen = [table.parts for table in tables]
+    answers = [table.answer for table in tables]
     chosen = next((i for i, a in enumerate(answers) if not isinstance(a, NoSteps)), None)
     if chosen is None:
         reasons = [a.reason for a in answers if isinstance(a, NoSteps)]
