@@ -186,16 +186,17 @@ def fold(samples: Samples, starts_ns: IntArray, *, bins: int = BINS) -> Folded |
     high: dict[str, FloatArray] = {}
     bin_s = np.repeat((steps[:, 1] - steps[:, 0]) / 1e9 / bins, bins)
     covered = np.bincount(cell, weights=seconds, minlength=count * bins)
+    whole = _Part.of(row, cell % bins, seconds, rows=len(samples), bins=bins)
     for name, column in samples.columns.items():
         level = column / samples.duration_s if BY_NAME[name].kind == "total" else column
         known = np.isfinite(level[row])
         if not known.any():
             continue
-        part = _Part(row[known], cell[known] % bins, seconds[known], len(samples), bins)
+        part = whole.where(known)
         profile = _sharpened(np.nan_to_num(level), part)
         share = BY_NAME[name].unit == "ratio" and BY_NAME[name].origin != "host"
         mean[name] = np.minimum(profile, 1.0) if share else profile
-        low[name], high[name] = _spread(level[row[known]], cell[known], seconds[known], bin_s, bins)
+        low[name], high[name] = _spread(level[part.row], cell[known], part.seconds, bin_s, bins)
     return Folded(
         steps=count,
         left_out=left_out,
@@ -246,26 +247,44 @@ def _levels(folded: Folded, first: int, last: int) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """Which *row* overlaps which bin (*cell*) for how many *seconds*; arrays of shape (m,)."""
+    """
+    Which *row* overlaps which bin (*cell*) for how many *seconds*; arrays of shape (m,).
+
+    `row_s`, `bin_s`: the seconds of each row, shape (rows,), and of each bin, shape (bins,).
+    """
 
     row: IntArray
     cell: IntArray
     seconds: FloatArray
-    rows: int
-    bins: int
+    row_s: FloatArray
+    bin_s: FloatArray
+
+    @staticmethod
+    def of(row: IntArray, cell: IntArray, seconds: FloatArray, *, rows: int, bins: int) -> _Part:
+        """The overlaps with their sums, which are asked for in each round."""
+        row_s = np.bincount(row, weights=seconds, minlength=rows).astype(np.float64)
+        bin_s = np.bincount(cell, weights=seconds, minlength=bins).astype(np.float64)
+        return _Part(row, cell, seconds, row_s, bin_s)
+
+    def where(self, keep: NDArray[np.bool_]) -> _Part:
+        """The overlaps for which *keep* (m,) is true; itself if they are all."""
+        if keep.all():
+            return self
+        rows, bins = len(self.row_s), len(self.bin_s)
+        return _Part.of(self.row[keep], self.cell[keep], self.seconds[keep], rows=rows, bins=bins)
 
     def over_rows(self, profile: FloatArray) -> FloatArray:
         """The mean of *profile* (bins,) over what each row overlaps, shape (rows,)."""
-        summed = np.bincount(self.row, weights=profile[self.cell] * self.seconds, minlength=self.rows)
-        whole = np.bincount(self.row, weights=self.seconds, minlength=self.rows)
-        return summed / np.maximum(whole, SMALLEST)
+        weights = profile[self.cell] * self.seconds
+        summed = np.bincount(self.row, weights=weights, minlength=len(self.row_s))
+        return summed / np.maximum(self.row_s, SMALLEST)
 
     def over_bins(self, values: FloatArray) -> FloatArray:
         """The mean of *values* (rows,) over what overlaps each bin, shape (bins,); NaN where nothing does."""
-        summed = np.bincount(self.cell, weights=values[self.row] * self.seconds, minlength=self.bins)
-        whole = np.bincount(self.cell, weights=self.seconds, minlength=self.bins)
-        out = np.full(self.bins, np.nan)
-        np.divide(summed, whole, out=out, where=whole > 0)
+        weights = values[self.row] * self.seconds
+        summed = np.bincount(self.cell, weights=weights, minlength=len(self.bin_s))
+        out = np.full(len(self.bin_s), np.nan)
+        np.divide(summed, self.bin_s, out=out, where=self.bin_s > 0)
         return out
 
 
