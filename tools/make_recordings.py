@@ -4,7 +4,8 @@ Runs the cases of the zoo under `perfzero run`, checks the verdicts, and packs a
     python tools/make_recordings.py --out OUT [--only fp32_gemm,tiny_kernels | --part 1/2]
 
 Into OUT go five files: results.json, results.txt (the table), recordings.tar.gz
-(recordings/<case>/: the trimmed recording with command.txt, as for tests/recordings/),
+(recordings/<case>/: the trimmed recording with command.txt and own_step.json, the program's own step
+time, as for tests/recordings/),
 logs.tar.gz (what each program and perfzero printed, and the full reports) and steps.tar.gz (the
 programs' own logs of their steps). The raw recordings stay
 in a temporary folder. The verdict is taken twice: from the whole recording, and from the trimmed
@@ -291,6 +292,8 @@ def _trimmed(result: Result, case: Case, *, raw: Path, small: Path, work: Path) 
         return replace(result, problems=(*result.problems, f"trim ended with {ended.code}"))
     size = sum(path.stat().st_size for path in small.rglob("*") if path.is_file())
     (small / "command.txt").write_text(result.command + "\n")
+    own = {"step_ms": result.step_ms, "jitter": result.jitter}
+    (small / "own_step.json").write_text(json.dumps(own) + "\n")
     again = work / "logs" / case.name / "trimmed"
     analysed = checkout.run(
         [*checkout.PERFZERO, "analyze", str(small), "--output-dir", str(again)],

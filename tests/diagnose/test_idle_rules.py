@@ -152,6 +152,18 @@ def test_a_host_that_is_held_back_gets_the_remedy_for_that_first(program, host, 
     assert "held back" in found.title
 
 
+@pytest.mark.parametrize(("pause_s", "sure"), [(0.9, False), (0.1, True)])
+def test_a_few_long_pauses_may_be_stalls_between_steps(pause_s, sure):
+    """A second of work and a pause, in windows that show a handful of them, or in each of many waits."""
+    cycle = [Phase(10 * pause_s / 9, KERNEL), Phase(pause_s)]
+    e = collect(observe(cycle, seconds=12.0, every_s=2.0, zoom=False))
+    found = idle.host_starved(e)
+
+    assert found is not None
+    assert (found.confidence >= 0.5) == sure
+    assert ("lies in pauses of 200 ms or more" in found.because[0]) != sure
+
+
 def test_a_host_that_nobody_holds_back_is_looked_at_first(program):
     found = idle.host_starved(collect(program("sleeping")))
 

@@ -34,6 +34,9 @@ LIMIT_BYTES = 400_000
 SEVERITIES = ("info", "watch", "bad")
 
 HEALTHY = tuple(name for name, case in CASES.items() if case.get("highest_severity") == "info")
+STEPLESS = ("variable_batches", "variable_batches_rounded", "never_steady", "two_processes")
+"""Programs without a step time, or with that of two programs that take turns."""
+
 BUSY = (
     "bf16_gemm_capped", "fp32_gemm", "tiny_kernels_graph", "elementwise_chain", "resnet50_nchw",
     "resnet50_channels_last", "transformer_healthy",
@@ -42,13 +45,16 @@ BUSY = (
 
 VAGUER = {
     "launch_bound": {"host_starved"}, "sync_bound": {"host_starved"}, "pageable_copies": {"transfer_bound"},
-    "gpu_shared": {"well_used"},
+    "gpu_shared": {"well_used"}, "periodic_stall": {"host_starved"}, "debug_leftovers": {"host_starved"},
 }  # fmt: skip
 """
 What averages over 0.1 s can still say of a cause they cannot prove. Launches, the front end's queue and
 context switches are not among GPM's counters; and a slow copy and one that ran part of the time look
-alike.
+alike, as do a stall between steps and a wait in each.
 """
+
+SEEN_TWICE = {"periodic_stall"}
+"""Rules about what comes back: half of a recording may show it once."""
 
 FROM_GPM = {"fp64_path"}
 """Rules that rest on what only GPM measures: a half without any of its rows cannot have them."""
@@ -121,11 +127,12 @@ def test_a_recording_says_which_command_made_it(name: str) -> None:
 
     assert ours.startswith("perfzero run ")
     assert plain(shlex.split(theirs))[1:] == plain(program)
-    assert (ROOT / program[0]).is_file()
+    assert any((ROOT / word).is_file() for word in program)
 
 
 def plain(words: list[str]) -> list[str]:
-    """A command line with every Python called just that."""
+    """A command line with every Python called just that, and without the log that the tool asks for."""
+    words = words[: words.index("--log")] if "--log" in words else words
     return ["python" if word.startswith("python") else word for word in words]
 
 
@@ -134,7 +141,7 @@ def test_a_recording_opens_whole_and_undoubted(name: str) -> None:
     recording = kept(name).recording
     assert recording.doubts == ()
     assert recording.complete
-    assert recording.manifest.process.exit_code == 0
+    assert recording.manifest.process.exit_code == (-9 if name == "killed" else 0)
 
 
 @every_case
@@ -263,6 +270,32 @@ def test_nvidia_smi_alone_names_no_cause_that_it_cannot_see(name: str) -> None:
         assert judged.verdict.confidence <= 0.3
 
 
+# --- step times ------------------------------------------------------------------------------
+
+
+def own_step_ms(name: str) -> float | None:
+    """The mean step in the stretch that was judged, by the program's own clock; None where it logged none."""
+    found: float | None = json.loads((HERE / name / "own_step.json").read_text())["step_ms"]
+    return found
+
+
+@every_case
+def test_a_step_time_is_that_of_the_programs_own_clock_or_not_told(name: str) -> None:
+    found, own = kept(name).diagnosis.step_s, own_step_ms(name)
+    if name in STEPLESS:
+        assert found is None
+    elif found is not None:
+        assert found * 1e3 == pytest.approx(own, rel=0.02)
+
+
+def test_step_times_are_told_of_ten_programs_or_more() -> None:
+    """Of one that accumulates gradients and one whose steps jitter by 15 %, too."""
+    told = {name for name in CASES if kept(name).diagnosis.step_s is not None}
+
+    assert len(told) >= 10
+    assert {"gradient_accumulation", "jittered"} <= told
+
+
 @pytest.mark.parametrize("half", ["first", "second"])
 @every_case
 def test_half_of_the_steady_samples_give_the_same_verdict(name: str, half: str) -> None:
@@ -277,7 +310,8 @@ def test_half_of_the_steady_samples_give_the_same_verdict(name: str, half: str) 
     judged = judge(part)
 
     assert judged.verdict is not None, judged.no_verdict
-    assert judged.verdict.rule == whole.rule
+    vaguer = VAGUER[whole.rule] if whole.rule in SEEN_TWICE else set()
+    assert judged.verdict.rule in {whole.rule} | vaguer
 
 
 def middle_of(samples: Samples, start_ns: int, end_ns: int) -> int:

@@ -36,7 +36,7 @@ from perfzero.diagnose.thresholds import (
 )
 from perfzero.diagnose.verdict import TimeClass
 from perfzero.series.clean import HIGHEST_RATIO_ZOOM, POLLED_LONGEST, Cleaned, clean
-from perfzero.series.rare import RareEvent, in_finer, rare_events, without_pauses
+from perfzero.series.rare import FEWEST_STEPS, RareEvent, in_finer, pauses, rare_events, without_pauses
 from perfzero.series.stats import hit_ratio, level, reuse_ratio
 from perfzero.series.steady import Stretch, find_steady
 from perfzero.series.steps import NoSteps, Searched, Steps, find_beat, find_steps, search
@@ -117,6 +117,19 @@ class Evidence:
     def idle_unclaimed(self) -> float:
         """Share of the time that is idle and belongs neither to rare stalls nor to work that waits."""
         return max(0.0, self.share("idle") - self.idle.waiting - self.idle.stalled)
+
+    @property
+    def paused(self) -> float:
+        """
+        Part of the idle time that lies in a few pauses of `PAUSE_S` and longer.
+
+        0 where steps were seen, or so many pauses that these show themselves what is usual.
+        """
+        if self.tier != "pm" or isinstance(self.steps, Steps) or len(pauses(self.long)[0]) >= FEWEST_STEPS:
+            return 0.0
+        tables = (self.long, without_pauses(self.long))
+        idle_s, rest_s = (float(np.nansum(t.duration_s * (1.0 - t.column("gr_active")))) for t in tables)
+        return 1.0 - rest_s / idle_s if idle_s > 0 else 0.0
 
     def share(self, *classes: TimeClass) -> float:
         """Share of the steady time in *classes* together; NaN if the time could not be split."""

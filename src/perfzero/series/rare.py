@@ -167,15 +167,21 @@ def rare_events(
     return tuple(sorted(kinds, key=lambda kind: -kind.share))
 
 
-def without_pauses(samples: Samples) -> Samples:
-    """*samples* without those in which the GPU stood still for `PAUSE_S` or longer; itself without any."""
+def pauses(samples: Samples) -> tuple[IntArray, IntArray]:
+    """When the GPU was seen to stand still for `PAUSE_S` or longer: starts and ends in ns, each (n,)."""
     gaps = find_gaps(samples)
     if gaps is None:
-        return samples
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    long = gaps.idle.length_s >= PAUSE_S
+    return gaps.idle.start_ns[long], gaps.idle.end_ns[long]
+
+
+def without_pauses(samples: Samples) -> Samples:
+    """*samples* without those in its `pauses`; itself where there are none."""
     keep = np.ones(len(samples), np.bool_)
-    for row in np.flatnonzero(gaps.idle.length_s >= PAUSE_S):
-        keep &= (samples.end_ns <= gaps.idle.start_ns[row]) | (samples.start_ns >= gaps.idle.end_ns[row])
-    return samples if keep.all() else samples.where(keep)
+    for start, end in zip(*pauses(samples), strict=True):
+        keep &= (samples.end_ns <= start) | (samples.start_ns >= end)
+    return samples.where(keep)
 
 
 def in_finer(event: RareEvent, samples: Samples) -> RareEvent:

@@ -29,6 +29,7 @@ from perfzero.diagnose.thresholds import (
     IO_WAIT,
     MAIN_BUSY,
     MAIN_SLEPT,
+    PAUSED,
     RECOVER_HOST,
     RECOVER_INPUT,
     RECOVER_LAUNCH,
@@ -40,6 +41,7 @@ from perfzero.diagnose.thresholds import (
     WORKER_BUSY,
 )
 from perfzero.diagnose.verdict import Finding
+from perfzero.series.rare import PAUSE_S
 from perfzero.text import count, duration, percent, quantity
 
 
@@ -264,15 +266,16 @@ def host_starved(e: Evidence) -> Finding | None:
     blind = (
         e.split is not None and math.isnan(e.split.fine_idle) and e.level("launches") >= SOME_LAUNCHES.value
     )
+    in_pauses = e.paused >= PAUSED.value
+    vague = (blind or in_pauses) and not held_back
     return Finding(
         rule="host_starved",
         title=f"The GPU has nothing to do {percent(idle)} of the time{why}.",
         severity=of_share(idle, watch=IDLE_WATCH, bad=IDLE_BAD),
         share=idle,
-        confidence=e.confidence(
-            idle, over=IDLE_WATCH, classes=("idle",), certainty=0.45 if blind and not held_back else 0.9
-        ),
+        confidence=e.confidence(idle, over=IDLE_WATCH, classes=("idle",), certainty=0.45 if vague else 0.9),
         because=(
+            *_pauses_in_words(e, in_pauses),
             *_queue_in_words(queue),
             *_ahead_in_words(queue),
             _empty_stretches(e),
@@ -328,6 +331,15 @@ def _ahead_in_words(queue: IdleTime) -> tuple[str, ...]:
             "when the last kernel has ended",
         )
     return ()
+
+
+def _pauses_in_words(e: Evidence, in_pauses: bool) -> tuple[str, ...]:
+    if not in_pauses:
+        return ()
+    return (
+        f"{percent(e.paused)} of the idle time lies in pauses of {duration(PAUSE_S)} or more, too few to "
+        "tell stalls between steps from a wait in each",
+    )
 
 
 def _empty_stretches(e: Evidence) -> str:
