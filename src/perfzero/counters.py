@@ -123,7 +123,7 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "launches",
         "count",
         "total",
-        "Kernels dispatched, those inside CUDA graphs included.",
+        "Kernels dispatched, those inside CUDA graphs included; can be unknown while samples are read out.",
         cupti=("gr__dispatch_count.sum",),
         nsight="Dispatch Started",
     ),

@@ -44,6 +44,37 @@ def test_a_total_with_a_missing_part_is_missing_and_not_too_small() -> None:
     assert merged.column("sm_active").tolist() == [0.5]
 
 
+def with_unknown(n: int, *, every: int) -> Samples:
+    """Samples of five launches each, at a level of a half; in one of *every* neither is known."""
+    there = np.where(np.arange(n) % every == every - 1, np.nan, 1.0)
+    columns = {"launches": list(5 * there), "sm_active": list(0.5 * there)}
+    return samples(list(range(0, 10 * n, 10)), **columns)
+
+
+@pytest.mark.parametrize("every", [250, 125, 11])
+def test_a_small_unknown_part_of_a_merged_total_is_like_the_rest_of_it(every: int) -> None:
+    """In a continuous run of two hours 120 samples make a row, and one in 125 to 250 has no launches."""
+    merged = coarsen(with_unknown(6000, every=every), factor=120)
+    assert merged.column("launches").tolist() == pytest.approx([600.0] * 50)
+    assert merged.column("sm_active").tolist() == pytest.approx([0.5] * 50)
+
+
+def test_a_part_counts_by_its_time_and_not_as_one_of_many() -> None:
+    """One sample of five is unknown, and lasts a twentieth of the row; then it lasts a fifth."""
+    short = Samples(
+        np.array([0, 19, 38, 57, 76]), np.array([19, 38, 57, 76, 80]),
+        {"launches": np.array([19.0, 19.0, 19.0, 19.0, np.nan])},
+    )  # fmt: skip
+    assert coarsen(short, factor=5).column("launches").tolist() == pytest.approx([80.0])
+    assert np.isnan(coarsen(with_unknown(5, every=5), factor=5).column("launches")[0])
+
+
+def test_a_total_of_which_more_than_a_tenth_is_unknown_is_missing() -> None:
+    merged = coarsen(with_unknown(900, every=9), factor=90)
+    assert np.isnan(merged.column("launches")).all()
+    assert merged.column("sm_active").tolist() == pytest.approx([0.5] * 10)
+
+
 def test_few_samples_are_left_as_they_are() -> None:
     table = samples([0, 10], sm_active=[0, 1])
     assert coarsen(table, factor=1) is table
