@@ -40,7 +40,8 @@ class Benchmark:
     """
     What a benchmark measures: *measure* turns the name of a program, a folder and the options into a row.
 
-    A row is a dataclass with `ok`. `needed_s`: how long one program takes. `table` puts rows in words.
+    A row is a dataclass with `ok`. `needed_s`: how long a program takes, by its name and the options where
+    it depends on them. `table` puts rows in words.
     `options` adds what the benchmark takes beyond the options that all have.
     """
 
@@ -48,7 +49,7 @@ class Benchmark:
     programs: Sequence[str]
     measure: Callable[[str, Path, argparse.Namespace], Any]
     table: Callable[[Sequence[Any]], str]
-    needed_s: float
+    needed_s: float | Callable[[str, argparse.Namespace], float]
     options: Callable[[argparse.ArgumentParser], object] = lambda _parser: None
 
 
@@ -85,9 +86,10 @@ def run(benchmark: Benchmark, *, description: str | None, argv: Sequence[str] | 
     args.out.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
     results = Results()
-    with scratch(benchmark.name, args.work) as work, ended_by_signals():
+    with scratch(benchmark.name, args.work) as work, checkout.ended_by_signals():
         for name in args.only:
-            if time.monotonic() - begun + benchmark.needed_s > args.budget:
+            needed_s = benchmark.needed_s(name, args) if callable(benchmark.needed_s) else benchmark.needed_s
+            if time.monotonic() - begun + needed_s > args.budget:
                 results.failures[name] = "not run: out of time"
             else:
                 print(name, flush=True)
@@ -126,21 +128,6 @@ def scratch(name: str, kept: Path | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix=f"perfzero-{name}-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
-
-
-@contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP unwind this process as Ctrl-C does, so that children are ended on the way out."""
-
-    def end(number: int, _frame: object) -> None:
-        raise SystemExit(128 + number)
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

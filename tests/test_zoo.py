@@ -6,12 +6,15 @@ import argparse
 import importlib
 import itertools
 import json
+import os
+import signal
 import struct
 import subprocess
 import sys
 import tarfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -200,7 +203,7 @@ def test_a_finding_or_a_step_time_that_must_not_be_there_is_a_problem(load) -> N
     steps, none = tool.choose(["evaluation_every_n", "variable_batches_rounded"])
 
     assert tool.disagreements(steps, good) == tool.disagreements(none, good) == []
-    assert tool.disagreements(steps, worse) == ["periodic_stall is among the findings"]
+    assert tool.disagreements(steps, worse, step_ms=20.0) == ["periodic_stall is among the findings"]
     assert tool.disagreements(none, worse, where="trimmed: ") == [
         "trimmed: a step time of 20.0 ms, where there is none"
     ]
@@ -221,6 +224,19 @@ def test_a_step_time_may_be_two_percent_off_the_program_s_own(
 
     assert (step_ms, jitter) == (pytest.approx(10), pytest.approx(0, abs=1e-9))
     assert len(tool.disagreements(case, verdict, step_ms=step_ms)) == problems
+
+
+@pytest.mark.parametrize("name", ["fp32_gemm", "killed"])
+def test_a_step_time_without_a_log_to_hold_it_against_is_a_problem(load, name: str) -> None:
+    """Where none was told either, nothing is missing."""
+    tool = load("make_recordings")
+    [case] = tool.choose([name])
+    quiet = tool.Verdict(rule=case.expected, findings=(case.expected,))
+
+    assert tool.disagreements(case, replace(quiet, step_s=0.01), where="trimmed: ") == [
+        "trimmed: a step time was told and the program logged none"
+    ]
+    assert tool.disagreements(case, quiet) == []
 
 
 def logged(lengths_ms: list[float]) -> bytes:
@@ -370,3 +386,125 @@ def test_a_command_past_its_limit_is_ended_with_its_children(load, tmp_path: Pat
 
 def test_a_command_that_does_not_exist_counts_as_127(load, tmp_path: Path) -> None:
     assert load("checkout").run(["no-such-program"], log=tmp_path / "log", timeout_s=5).code == 127
+
+
+FAMILY = """
+import os, subprocess, sys
+child = subprocess.Popen(["sleep", "60"])
+with open(sys.argv[1], "w") as told:
+    told.write(f"{os.getpid()} {child.pid} ")
+child.wait()
+"""
+"""A program with a child in its group; both pids go into a file."""
+
+STARTER = """
+import os, signal, sys, time
+from pathlib import Path
+import checkout
+told = Path(sys.argv[1])
+process = checkout.start(["python3", "-c", sys.argv[2], str(told)], log=told.with_name("log"))
+while not (told.exists() and told.read_text().endswith(" ")):
+    time.sleep(0.01)
+os.killpg(process.pid, signal.SIGSTOP)
+print("stopped", flush=True)
+time.sleep(60)
+"""
+"""Starts such a program, stops it, and goes on."""
+
+
+def state(pid: int) -> str:
+    """The letter by which /proc knows it (T: stopped); Z where nothing of it is left but its exit code."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return "Z"
+
+
+def gone(pids: list[int]) -> bool:
+    """Whether all end within 5 s."""
+    until = time.monotonic() + 5
+    while time.monotonic() < until:
+        if all(state(pid) == "Z" for pid in pids):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_a_stopped_program_and_its_children_do_not_outlive_a_starter_that_is_killed(tmp_path: Path) -> None:
+    """While it lives they stay."""
+    starter = subprocess.Popen(
+        [sys.executable, "-c", STARTER, str(tmp_path / "pids"), FAMILY],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tools")}, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert starter.stdout is not None
+    with starter, starter.stdout:
+        assert starter.stdout.readline() == b"stopped\n"
+        pids = [int(word) for word in (tmp_path / "pids").read_text().split()]
+        time.sleep(0.2)
+        assert [state(pid) for pid in pids] == ["T", "T"]
+        starter.kill()
+
+    assert gone(pids)
+
+
+def test_a_command_is_ended_with_its_children_when_its_wait_is_interrupted(
+    load, tmp_path: Path, monkeypatch
+) -> None:
+    """Not only as we end: a prompt may follow Ctrl-C."""
+    checkout, told = load("checkout"), tmp_path / "pids"
+
+    def interrupted(_self: object, _timeout_s: float) -> int:
+        monkeypatch.undo()  # the end is waited for
+        while not (told.exists() and told.read_text().endswith(" ")):
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess.Popen, "wait", interrupted)
+    monkeypatch.setattr(checkout, "_guard", lambda _process: None)
+    with pytest.raises(KeyboardInterrupt):
+        checkout.run(["python3", "-c", FAMILY, str(told)], log=tmp_path / "log", timeout_s=20)
+
+    assert gone([int(word) for word in told.read_text().split()])
+
+
+def test_the_guard_of_a_program_ends_with_it(load, tmp_path: Path) -> None:
+    def guards() -> list[int]:
+        words = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline")]
+        return [1 for w in words if w.endswith(f"\0{os.getpid()}\0{process.pid}\0".encode())]
+
+    checkout = load("checkout")
+    process = checkout.start(["sleep", "60"], log=tmp_path / "log")
+    assert len(guards()) == 1
+    checkout.end_group(process)
+    until = time.monotonic() + 5
+    while guards() and time.monotonic() < until:
+        time.sleep(0.01)
+
+    assert guards() == []
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 128 + 15), (signal.SIGHUP, 128 + 1)]
+)
+def test_a_recording_tool_that_is_ended_takes_its_program_along(
+    tmp_path: Path, number: int, code: int
+) -> None:
+    told = tmp_path / "pids"
+    runner = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"import sys; import make_recordings as tool\n"
+        f"tool.checkout.PERFZERO = ('python3', '-c', {FAMILY!r}, {str(told)!r})\n"
+        f"try: tool.main(['--out', {str(tmp_path)!r}, '--work', {str(tmp_path)!r}, '--only', 'fp32_gemm'])\n"
+        "except KeyboardInterrupt: sys.exit(1)"
+    )
+    tool = subprocess.Popen(
+        [sys.executable, "-c", runner],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tools")}, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    until = time.monotonic() + 20
+    while not (told.exists() and told.read_text().endswith(" ")) and time.monotonic() < until:
+        time.sleep(0.02)
+    tool.send_signal(number)
+
+    assert tool.wait(15) == code
+    assert gone([int(word) for word in told.read_text().split()])

@@ -1,4 +1,10 @@
-"""Runs perfzero from this checkout in a process of its own, with a time limit and a log."""
+"""
+Runs perfzero from this checkout in a process of its own, with a time limit and a log.
+
+Whatever ends the process that started it, nothing of it is left: an exception or a signal unwinds and
+ends the group; where nothing can unwind (SIGKILL), a guard outside the group sees it and kills the group,
+stopped processes included. Linux 5.3 or later; only what leaves its group is not reached.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +13,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +22,30 @@ ROOT = Path(__file__).parents[1]
 PERFZERO = ("python3", "-m", "perfzero")
 PATIENCE_S = 10.0
 """How long a process group that was asked to end may take before it is killed."""
+
+GUARD = """
+import os, select, signal, sys
+if os.fork():
+    os._exit(0)  # nobody has to wait for the guard
+os.setsid()
+starter, leader = map(int, sys.argv[1:])
+ended = os.pidfd_open(leader)
+try:
+    orphaned = os.pidfd_open(starter)
+    alone = orphaned in select.select([orphaned, ended], [], [])[0]
+except ProcessLookupError:
+    alone = True
+if alone:
+    try:
+        os.killpg(leader, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+"""
+"""
+Waits until a process or the one that started it has ended; after the latter it kills the group of the
+former. PR_SET_PDEATHSIG would reach the process alone: its own children (workers of a data loader,
+stopped with it) do not inherit that.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +70,31 @@ def environment() -> dict[str, str]:
 
 
 def start(command: Sequence[str], *, log: Path) -> subprocess.Popen[bytes]:
-    """*command* in a process group of its own, with all its output in *log*."""
+    """*command* in a process group of its own, which does not outlive us, with all its output in *log*."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as out:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command, cwd=ROOT, env=environment(), stdin=subprocess.DEVNULL, stdout=out,
             stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
+    try:
+        _guard(process)
+    except BaseException:
+        end_group(process)
+        raise
+    return process
+
+
+def _guard(process: subprocess.Popen[bytes]) -> None:
+    """See `GUARD`. Without it (an older kernel) only a starter that is killed leaves something behind."""
+    subprocess.run(
+        [sys.executable, "-I", "-S", "-c", GUARD, str(os.getpid()), str(process.pid)], check=False,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
 
 
 def finish(process: subprocess.Popen[bytes], *, log: Path, timeout_s: float) -> Ended:
-    """Wait for *process*; past the limit its whole group is ended."""
+    """Wait for *process*; past the limit, or when an exception interrupts us, its whole group is ended."""
     begun = time.monotonic()
     code: int | None
     try:
@@ -57,6 +102,9 @@ def finish(process: subprocess.Popen[bytes], *, log: Path, timeout_s: float) -> 
     except subprocess.TimeoutExpired:
         code = None
         end_group(process)
+    except BaseException:
+        end_group(process)
+        raise
     return Ended(code, time.monotonic() - begun, log.read_text(errors="replace"))
 
 
@@ -79,3 +127,18 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
             return
         except subprocess.TimeoutExpired:
             continue
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP unwind this process as Ctrl-C does, so that children are ended on the way out."""
+
+    def end(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -108,6 +108,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
+    with checkout.ended_by_signals():
+        return record(cases, args)
+
+
+def record(cases: Sequence[Case], args: argparse.Namespace) -> int:
+    """Run and pack *cases*; 0 if every one went as it should, else 1."""
     begun = time.monotonic()
     work = args.work or Path(tempfile.mkdtemp(prefix="perfzero-zoo-"))
     args.out.mkdir(parents=True, exist_ok=True)
@@ -235,7 +241,11 @@ def read_verdict(path: Path) -> Verdict:
 def disagreements(
     case: Case, verdict: Verdict, *, step_ms: float | None = None, where: str = ""
 ) -> list[str]:
-    """What *verdict* says otherwise than the case expects, and than the program's own clock, in words."""
+    """
+    What *verdict* says otherwise than the case expects, and than the program's own clock, in words.
+
+    Every program of the zoo logs its steps, one that is killed as well, so without *step_ms* the log is lost.
+    """
     wrong = []
     if verdict.rule != case.expected:
         said = verdict.rule or f"no verdict ({verdict.reason})"
@@ -246,6 +256,8 @@ def disagreements(
     found_ms = None if verdict.step_s is None else verdict.step_s * 1e3
     if found_ms is not None and not case.steps:
         wrong.append(f"a step time of {found_ms:.1f} ms, where there is none")
+    elif found_ms is not None and step_ms is None:
+        wrong.append("a step time was told and the program logged none")
     elif found_ms is not None and step_ms is not None and abs(found_ms / step_ms - 1) > STEP_BAR:
         wrong.append(f"a step time of {found_ms:.2f} ms, by its own clock {step_ms:.2f}")
     return [where + words for words in wrong]
