@@ -681,3 +681,41 @@ def test_what_a_report_tells_is_not_measured_again(monkeypatch, tmp_path: Path) 
     assert commands == [["python3", "zoo/fp32_gemm.py", "--tf32", "--seconds", "14"]]
     gains.measure("fp32_gemm", tmp_path / "w", argparse.Namespace(reports=None))
     assert commands[1:] == [["python3", "zoo/fp32_gemm.py", "--seconds", "14"], commands[0]]
+
+
+def test_the_time_a_pair_needs_is_that_of_what_no_report_tells(monkeypatch, tmp_path: Path) -> None:
+    """The fixed tiny_kernels is a case of the zoo as well, the fixed fp32_gemm is none."""
+    gains = load(monkeypatch, "gains/run.py")
+    for case in ("fp32_gemm", "tiny_kernels", "tiny_kernels_graph"):
+        (tmp_path / case).mkdir()
+        (tmp_path / case / "report.json").write_text(json.dumps({"gpus": [told("fp32_path")]}))
+
+    def needed_s(name: str, reports: Path | None) -> float:
+        return gains.needed_s(name, argparse.Namespace(reports=reports))
+
+    assert needed_s("fp32_gemm", None) == needed_s("tiny_kernels", None) == 88
+    assert needed_s("fp32_gemm", tmp_path) == 60
+    assert needed_s("tiny_kernels", tmp_path) == 32
+    assert needed_s("pageable_copies", tmp_path) == 88
+
+
+@pytest.mark.parametrize(("budget", "run"), [("87", False), ("89", True)])
+def test_no_pair_is_begun_that_would_end_after_the_budget(
+    monkeypatch, tmp_path: Path, budget: str, run: bool
+) -> None:
+    gains = load(monkeypatch, "gains/run.py")
+    monkeypatch.setattr(gains.watched, "watch", lambda *_, **__: told("fp32_path", tensor=1.0))
+    monkeypatch.setattr(gains, "in_turns", lambda *_, **__: (4.0, 4.0))
+
+    assert gains.main(["--out", str(tmp_path), "--only", "fp32_gemm", "--budget", budget]) == (
+        0 if run else 1
+    )
+    assert ("out of time" in (tmp_path / "gains.txt").read_text()) != run
+
+
+def test_a_folder_of_reports_that_does_not_exist_is_refused(monkeypatch, tmp_path: Path, capsys) -> None:
+    with pytest.raises(SystemExit) as ended:
+        load(monkeypatch, "gains/run.py").main(["--reports", str(tmp_path / "none")])
+
+    assert ended.value.code == 2
+    assert f"argument --reports: there is no folder {tmp_path / 'none'}" in capsys.readouterr().err

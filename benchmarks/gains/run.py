@@ -49,6 +49,10 @@ ROUNDS = 2
 SETTLE_S = 0.5
 """Of a turn, what is not counted: the clocks rise, loaders fill their queues."""
 
+WATCHED_S = SECONDS + 14.0
+IN_TURNS_S = 2 * ROUNDS * TURN_S + 16.0
+"""What a program under perfzero and the two in turns take as a whole, start-up and analysis included."""
+
 READY_S = 60.0
 """How long a program may take to its first steps."""
 
@@ -141,6 +145,12 @@ def measure(name: str, folder: Path, args: argparse.Namespace) -> Row:
     )
     rule = after["verdict"]["rule"] if after["verdict"] else None
     return Row(name, promise_of(before, pair.remedy), gains, rule, limits_of(after))
+
+
+def needed_s(name: str, args: argparse.Namespace) -> float:
+    """How long *name* takes: what no report tells is watched."""
+    watches = [reported(case, args.reports) for case in (name, PAIRS[name].after)].count(None)
+    return IN_TURNS_S + watches * WATCHED_S
 
 
 def program_of(name: str) -> list[str]:
@@ -253,11 +263,16 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--reports", type=Path, metavar="FOLDER", help="reports that exist already")
+    parser.add_argument("--reports", type=_folder, metavar="FOLDER", help="reports that exist already")
+
+
+def _folder(text: str) -> Path:
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {text}")
+    return Path(text)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    needed_s = SECONDS + 14.0 + 2 * ROUNDS * TURN_S + 16.0
     benchmark = watched.Benchmark("gains", tuple(PAIRS), measure, table, needed_s=needed_s, options=options)
     return watched.run(benchmark, description=__doc__, argv=argv)
 
