@@ -337,19 +337,64 @@ def test_the_programs_environment_is_still_known_when_it_has_ended(library, samp
     assert recording.observation(0).process.threads_env["OMP_NUM_THREADS"] == "3"
 
 
-def below_a_shell(seconds: float) -> Target:
-    """A program that is not the one that was launched, and has a variable that this one lacks."""
-    sleep = f"{PYTHON} -c 'import time; time.sleep({seconds})'"
-    return Target(command=("sh", "-c", f"CUDA_LAUNCH_BLOCKING=1 {sleep} & wait"))
+WORKS = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); e = time.time() + {seconds}\n"
+WORKS += "while time.time() < e: pass"
 
 
-def test_what_a_launcher_sets_belongs_to_the_programs_environment(library, sampler, tmp_path):
-    _, _, recording = record(below_a_shell(1.0), tmp_path / "r")
+def below_a_shell(told: Path, *, seconds: float, how: str = "CUDA_LAUNCH_BLOCKING=1") -> Target:
+    """
+    A program that is not the one that was launched, started as *how* says, and that writes its pid to *told*.
+
+    Beside it a process that has the variable with another value.
+    """
+    works = f'{PYTHON} -c "{WORKS.format(seconds=seconds)}" {told}'
+    beside = f"env CUDA_LAUNCH_BLOCKING=0 NCCL_DEBUG=INFO sleep {seconds}"
+    return Target(command=("sh", "-c", f"{beside} & {how} {works} & wait"))
+
+
+def listed(library: Any, told: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the driver list the process once it is there, and be asked for it at each reading."""
+    monkeypatch.setattr("perfzero.sources.nvml.SLOW_EVERY", 1)
+    library.boards[0].pids = ()
+
+    def look() -> None:
+        while not told.exists() or not told.read_text():
+            time.sleep(0.005)
+        library.boards[0].pids = (int(told.read_text()),)
+
+    threading.Thread(target=look, daemon=True).start()
+
+
+def test_what_a_launcher_sets_belongs_to_the_programs_environment(library, sampler, tmp_path, monkeypatch):
+    """And what a process beside it has does not."""
+    listed(library, tmp_path / "pid", monkeypatch)
+    _, _, recording = record(below_a_shell(tmp_path / "pid", seconds=2.5), tmp_path / "r")
+    found = recording.observation(0).process.threads_env
+
+    assert found["CUDA_LAUNCH_BLOCKING"] == "1"
+    assert "NCCL_DEBUG" not in found
+
+
+def test_what_a_launcher_takes_away_does_not_belong_to_it(library, sampler, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    listed(library, tmp_path / "pid", monkeypatch)
+    target = below_a_shell(tmp_path / "pid", seconds=2.5, how="OMP_NUM_THREADS=3 env -u CUDA_LAUNCH_BLOCKING")
+    _, _, recording = record(target, tmp_path / "r")
+    found = recording.observation(0).process.threads_env
+
+    assert found["OMP_NUM_THREADS"] == "3"
+    assert "CUDA_LAUNCH_BLOCKING" not in found
+
+
+def test_where_ids_are_hidden_the_process_behind_the_launcher_is_taken(library, sampler, tmp_path):
+    library.boards[0].pids = ()
+    works = f"CUDA_LAUNCH_BLOCKING=1 {PYTHON} -c 'import time; time.sleep(5)'"
+    _, _, recording = record(Target(command=("sh", "-c", f"{works} & wait")), tmp_path / "r")
     assert recording.observation(0).process.threads_env["CUDA_LAUNCH_BLOCKING"] == "1"
 
 
-def test_of_a_program_that_leaves_the_gpu_alone_only_the_launched_environment_is_known(library, tmp_path):
-    _, _, recording = record(below_a_shell(1.0), tmp_path / "r")
+def test_of_a_gpu_that_others_use_only_the_launched_environment_is_known(library, sampler, tmp_path):
+    _, _, recording = record(below_a_shell(tmp_path / "pid", seconds=1.0), tmp_path / "r")
     assert "CUDA_LAUNCH_BLOCKING" not in recording.observation(0).process.threads_env
 
 

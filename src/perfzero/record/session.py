@@ -34,6 +34,7 @@ from perfzero.record.watch import GpuWatch, SourceChoice, calm
 from perfzero.sources import nvml
 from perfzero.sources._find_libcupti import trusted_users
 from perfzero.sources.host import Host
+from perfzero.store.redact import redact_environment
 from perfzero.store.writer import RecordingWriter, prepare_folder
 from perfzero.text import SURE, duration
 from perfzero.values import Cost, Gpu, Note, Process
@@ -63,8 +64,8 @@ A recording of less than this does not wait for the board to come to its power c
 of work before the first window would be a third of it, or all.
 """
 
-MOST_ENVIRONMENTS = 64
-"""Of so many processes the environment is read: eight per GPU of a large machine have the same one anyway."""
+MOST_ENVIRONMENTS = 16
+"""Of so many processes the environment is read: ranks have the same one but for their number."""
 
 ENVIRONMENT_TRIES = 20
 """A program that has just been started shows no environment for an instant: the system fills it in last."""
@@ -402,16 +403,24 @@ class Recorder:
 
     def _read_environment(self) -> None:
         """
-        Add the environment of those who use the GPU: what was launched may be a launcher (env, a shell).
+        Take the environment of those who use the GPU: what was launched may be a launcher (env, a shell).
 
-        Where the driver hides who that is, of the whole tree; what is set further down holds.
+        Where the driver hides who that is, of the process that seems to feed it. Until either is known
+        nothing is read, and the environment of what was launched stands.
         """
-        self._environment_of_users = True
         if self._host is None:
             return
-        for pid in sorted(self._host.gpu_pids or self._host.pids())[:MOST_ENVIRONMENTS]:
-            self._environment |= _environment(pid)
-        self._writer.update(process=self._process())
+        listed = frozenset[int]().union(*(w.board.pids or () for w in self._watches))
+        users = sorted(listed & self._host.pids())
+        if not users and any(w.hides_processes for w in self._watches) and self._host.main_pid is not None:
+            users = [self._host.main_pid]
+        seen: dict[str, str] = {}
+        for pid in users[:MOST_ENVIRONMENTS]:
+            seen |= _environment(pid, tries=1)
+        if seen:
+            self._environment_of_users = True
+            self._environment = seen
+            self._writer.update(process=self._process())
 
     def _process(self) -> Process:
         """What is known of the program so far."""
@@ -577,16 +586,17 @@ def library_hints(command: Sequence[str], pid: int | None) -> list[str]:
     return hints
 
 
-def _environment(pid: int | None) -> dict[str, str]:
-    """The program's environment, as far as we may see it; the writer keeps only what matters, redacted."""
+def _environment(pid: int | None, *, tries: int = ENVIRONMENT_TRIES) -> dict[str, str]:
+    """What matters of a process's environment, without secrets, as far as we may see it."""
     if pid is None:
         return {}
     found: dict[str, str] = {}
     with suppress(psutil.Error):
         process = psutil.Process(pid)
-        for _ in range(ENVIRONMENT_TRIES):
+        for attempt in range(tries):
             found = dict(process.environ())
             if found:
                 break
-            time.sleep(0.001)
-    return found
+            if attempt < tries - 1:
+                time.sleep(0.001)
+    return redact_environment(found)

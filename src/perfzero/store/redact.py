@@ -49,6 +49,7 @@ _WELL_KNOWN = re.compile(
     | \bgithub_pat_\w{20,}
     | \bglpat-[\w-]{16,}                            # GitLab
     | \bxox[abeprs]-[\w-]{10,}                      # Slack
+    | \bhooks\.slack\.com/services/[\w/]+
     | \bAIza[\w-]{30,}                              # Google
     | \bnvapi-[\w-]{20,}                            # NVIDIA
     | \beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*             # JSON web token
@@ -78,15 +79,27 @@ _RANDOM = re.compile(r"(?=[^/]*[0-9])(?=[^0-9]*[A-Za-z])[A-Za-z0-9+/=_\-]{20,}")
 
 _ENVIRONMENT_PREFIXES = (
     "CUDA_", "CUBLAS_", "CUDNN_", "NVIDIA_", "NVTE_", "NCCL_", "UCX_", "PYTORCH_", "TORCH_", "TORCHINDUCTOR_",
-    "TORCHDYNAMO_", "TRITON_", "XLA_", "JAX_", "TF_", "VLLM_", "OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_",
+    "TORCHDYNAMO_", "TRITON_", "XLA_", "JAX_", "VLLM_", "OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_",
     "NUMEXPR_", "MALLOC_", "PYTHON",
+    # TensorFlow's one by one: TF_ is Terraform's, too, and there it holds tokens.
+    "TF_CPP_", "TF_XLA_", "TF_GPU_", "TF_CUDNN_", "TF_DETERMINISTIC_", "TF_ENABLE_", "TF_DISABLE_",
+    "TF_FORCE_", "TF_NUM_", "TF_USE_",
 )  # fmt: skip
 _ENVIRONMENT_NAMES = {
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "LD_PRELOAD",
     "TOKENIZERS_PARALLELISM", "NVTX_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID",
 }  # fmt: skip
-# Folders of the machine, which say nothing of speed.
-_ENVIRONMENT_LEFT_OUT = {"PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX", "PYTHONSTARTUP"}
+# Folders of the machine, which say nothing of speed; and two kilobytes of which drivers a container accepts.
+_ENVIRONMENT_LEFT_OUT = {
+    "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX", "PYTHONSTARTUP",
+    "NVIDIA_REQUIRE_CUDA", "NVIDIA_PRODUCT_NAME",
+}  # fmt: skip
+# A variable is secret with one of these anywhere in its name: there are no options to be understood.
+_SECRET_IN_ENVIRONMENT = {"token", "auth", "pass", "pwd", "pw", "cred", "creds", "webhook"}
+_RANDOM_IN_ENVIRONMENT = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9+/=_.\-]{32,}")
+
+LONGEST_VALUE = 1000
+"""Characters of an environment variable that are kept: none that tells of speed is longer."""
 
 _PATH = re.compile(r"(?<![\w./])(?:~|\.{1,2})?(?:/[^\s/:;,'\"=()]+)+/?")
 
@@ -117,8 +130,11 @@ def redact_environment(variables: Mapping[str, str]) -> dict[str, str]:
         useful = name.startswith(_ENVIRONMENT_PREFIXES) or name in _ENVIRONMENT_NAMES
         if not useful or name in _ENVIRONMENT_LEFT_OUT:
             continue
-        random = _RANDOM.fullmatch(value) and not value.startswith(("/", "GPU-", "MIG-")) and len(value) >= 32
-        kept[name] = REMOVED if random or _is_secret(name, value) else redact_text(value)
+        # Before the expressions see it: one of a megabyte would take seconds.
+        value = value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}..."
+        random = _RANDOM_IN_ENVIRONMENT.fullmatch(value) and not value.startswith(("/", "GPU-", "MIG-"))
+        secret = random or _is_secret(name, value) or _SECRET_IN_ENVIRONMENT.intersection(_words(name))
+        kept[name] = REMOVED if secret and value else redact_text(value)
     return kept
 
 
@@ -148,8 +164,13 @@ def anonymous_uuid(real: str) -> str:
     return prefix + str(uuid.UUID(bytes=digest[:16]))
 
 
+def _words(name: str) -> list[str]:
+    """hf_token, HfToken -> hf, token."""
+    return [w.lower() for w in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
+
+
 def _is_secret(name: str, value: str) -> bool:
-    words = [w.lower() for w in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
+    words = _words(name)
     if not words or value == "":
         return False
     if _STRONG.intersection(words) or words[-1] in _WEAK:
