@@ -354,7 +354,7 @@ def below_a_shell(told: Path, *, seconds: float, how: str = "CUDA_LAUNCH_BLOCKIN
 
 def listed(library: Any, told: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the driver list the process once it is there, and be asked for it at each reading."""
-    monkeypatch.setattr("perfzero.sources.nvml.SLOW_EVERY", 1)
+    monkeypatch.setattr("perfzero.record.watch.SLOW_EVERY", 1)
     library.boards[0].pids = ()
 
     def look() -> None:
