@@ -102,6 +102,16 @@ def test_the_limit_that_the_fix_met_is_one_of_those_named_before(name: str) -> N
     assert {*verdict.next_limit.split(" or ")} & {*ACHIEVED[name][2]}
 
 
+@pytest.mark.parametrize(
+    ("name", "limit"), [("host_memory", "the PCIe link"), ("side_stream_copy", "the tensor cores")]
+)
+def test_of_a_full_link_what_is_left_still_waits_for_it(name: str, limit: str) -> None:
+    """Kernels that read host memory in place, all the time; and copies, half of it."""
+    verdict = judged(name).verdict
+    assert verdict is not None
+    assert (verdict.rule, verdict.next_limit) == ("transfer_bound", limit)
+
+
 def test_channels_last_gained_what_was_predicted() -> None:
     gain = predicted("resnet50_nchw")
 

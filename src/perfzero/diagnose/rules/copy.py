@@ -150,5 +150,12 @@ def transfer_bound(e: Evidence) -> Finding | None:
         because=tuple(because),
         gain=expected,
         remedies=remedies_for("transfer_bound", e),
-        next_limit=stopped or gain.next_limit(e, expected, eased=("copy",)),
+        next_limit=stopped
+        or gain.next_limit(
+            e,
+            expected,
+            # Kernels that wait for a full link are counted as latency, and what is left still waits for it.
+            eased=("copy", "latency") if full else ("copy",),
+            becomes=gain.LIMIT_NAMES["pcie"] if full else None,
+        ),
     )
