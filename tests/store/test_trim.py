@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -186,6 +187,7 @@ def test_a_redacted_recording_does_not_tell_whose_it_is(long_one: Recording, tmp
     assert small.manifest.process.command == ("python", "train.py")
     assert small.manifest.process.threads_env == {"CUDA_PATH": "lib"}
     assert "hostname" not in small.manifest.host
+    assert re.fullmatch(r"\d+\.\d+", small.manifest.host["kernel"])
     assert small.gpus[0].uuid == small.manifest.settings["gpu"]
     assert small.gaps()[0].reason == "another tool, dcgm, was busy"
     for private in ("/home", "ada", "3f2a51c0", "/opt"):

@@ -19,6 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -448,8 +449,15 @@ def _anonymous_manifest(manifest: Manifest, hide: Callable[[str], str]) -> Manif
         tier_reasons={k: hide(v) for k, v in manifest.tier_reasons.items()},
         lost={k: hide(v) for k, v in manifest.lost.items()},
         settings=_hidden(manifest.settings, hide),
-        host=_hidden({k: v for k, v in manifest.host.items() if k != "hostname"}, hide),
+        host=_anonymous_host(manifest.host, hide),
     )
+
+
+def _anonymous_host(host: Mapping[str, Any], hide: Callable[[str], str]) -> dict[str, Any]:
+    """Without its name, and with the kernel's first two numbers only: the rest names who built it."""
+    kept = {k: _hidden(v, hide) for k, v in host.items() if k != "hostname"}
+    kernel = re.match(r"\d+\.\d+", str(kept.get("kernel", "")))
+    return kept | ({"kernel": kernel[0]} if kernel else {})
 
 
 def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
