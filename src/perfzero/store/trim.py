@@ -30,7 +30,7 @@ import numpy as np
 from perfzero import __version__
 from perfzero.errors import UsageError
 from perfzero.store.reader import Recording
-from perfzero.store.redact import anonymous_text, anonymous_uuid
+from perfzero.store.redact import anonymous_text, anonymous_uuid, redact_environment
 from perfzero.store.schema import (
     EVENTS,
     FORMAT,
@@ -444,7 +444,8 @@ def _anonymous_manifest(manifest: Manifest, hide: Callable[[str], str]) -> Manif
         process=replace(
             process,
             command=tuple(map(hide, process.command)),
-            threads_env={k: hide(v) for k, v in process.threads_env.items()},
+            # What was kept when it was recorded need not be kept today.
+            threads_env={k: hide(v) for k, v in redact_environment(process.threads_env).items()},
         ),
         tier_reasons={k: hide(v) for k, v in manifest.tier_reasons.items()},
         lost={k: hide(v) for k, v in manifest.lost.items()},
