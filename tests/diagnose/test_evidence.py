@@ -78,6 +78,57 @@ def test_a_program_that_stands_still_for_a_third_of_the_time_has_stalls(pause_s:
     assert found == ([("stall", 1.0)] if stalls else [])
 
 
+UPDATE = {"gr_active": 1.0, "sm_active": 0.5, "dram_write_bytes": 1e12, "dram_read_bytes": 1e12}
+
+
+def after_beats(beats: int, pause_s: float, **turns: float) -> Any:
+    """A pause after so many beats of 28 ms, each of them with an update, in windows that show a few."""
+    beat = [Phase(0.020, {**STEP[0].levels, "dram_read_bytes": 3e11, **turns}), Phase(0.008, UPDATE | turns)]
+    return observe([*beat * beats, Phase(pause_s, turns)], seconds=24.0, every_s=1.0, zoom=False, noise=0.02)
+
+
+@pytest.mark.parametrize(("beats", "stalls"), [(12, False), (20, False), (40, True)])
+def test_pauses_are_stalls_from_three_times_as_many_beats_on_as_a_step_may_have(
+    beats: int, stalls: bool
+) -> None:
+    """A step of gradient accumulation has up to eight, and rare is what comes after three steps or more."""
+    e = collect(after_beats(beats, beats * 0.028))
+
+    assert e.step_s is None
+    assert bool(e.stalls) is stalls
+    assert e.by_beat
+    assert e.paused > 0.9
+
+
+def test_turns_of_two_programs_are_no_beat_that_makes_pauses_rare() -> None:
+    e = collect(after_beats(40, 40 * 0.028, ctxsw=0.08))
+
+    assert (e.stalls, e.by_beat) == ((), False)
+
+
+def test_the_pieces_of_a_stall_in_several_windows_are_one_stall() -> None:
+    """Windows of 1 s every 1.3 s cut a stall of 3 s into two or three."""
+    beat = [Phase(0.040, {**STEP[0].levels, "dram_read_bytes": 1e12}), Phase(0.010, UPDATE)]
+    e = collect(observe([*beat * 48, Phase(3.0)], seconds=54.0, every_s=1.3, zoom=False, noise=0.02))
+
+    assert [9 <= one.count <= 10 for one in e.stalls] == [True]
+
+
+def test_stalls_that_averages_show_get_the_edges_of_windows_before_they_are_shared_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Averages saw half a second of each; the windows, all 0.8 s."""
+    seen = observe([*STEP * 20, Phase(0.8)], seconds=28.0, every_s=1.0, zoom=False)
+    starts = (
+        seen.start_ns + np.arange(2, 28 * 10, 28, dtype=np.int64) * SECOND // 10 + 2 * SECOND + SECOND // 5
+    )
+    late = replace(event(), starts_ns=starts, ends_ns=starts + SECOND // 2, length_s=0.8, period_s=2.8)
+    asked(monkeypatch, (), (late,))
+    e = collect(seen)
+
+    assert e.idle.stalled == pytest.approx(0.8 / 2.8, abs=0.03)
+
+
 def test_an_event_of_which_only_cut_ones_were_seen_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     asked(monkeypatch, (event(count=2, cut=2), event(count=2, cut=1)))
     assert [found.cut for found in collect(observe(STEP)).rare] == [1]
@@ -240,7 +291,7 @@ def test_what_waits_and_what_comes_late_never_claim_more_than_is_idle(
     late = replace(seen.idle.late, of_idle=0.9)
     monkeypatch.setattr(idle_shares, "idle_time", lambda *_: replace(seen.idle.queue, waiting=0.8))
     monkeypatch.setattr(idle_shares, "late_launches", lambda *_: late)
-    found = share_out_idle(seen.long, seen.zoom, seen.roofs, rare=())
+    found = share_out_idle(seen.long, seen.zoom, seen.roofs, stalls=idle_shares.NOWHERE)
 
     assert found.waiting == pytest.approx(0.8 * 0.4, abs=0.01)
     assert found.waiting + found.late_idle == pytest.approx(0.4, abs=0.01)
@@ -249,10 +300,7 @@ def test_what_waits_and_what_comes_late_never_claim_more_than_is_idle(
 def test_a_stall_owns_what_exceeds_the_usual_rest_of_the_work_beside_it() -> None:
     seen = collect(observe((Phase(0.05, {"gr_active": 1.0}), Phase(0.05)), zoom=False))
     first = int(seen.long.start_ns[0])
-    stall = event(count=1)
-    inside = replace(
-        stall, starts_ns=np.array([first], np.int64), ends_ns=np.array([first + SECOND // 2], np.int64)
-    )
-    found = share_out_idle(seen.long, seen.zoom, seen.roofs, rare=(inside,))
+    inside = np.array([first], np.int64), np.array([first + SECOND // 2], np.int64)
+    found = share_out_idle(seen.long, seen.zoom, seen.roofs, stalls=inside)
 
     assert found.stalled == pytest.approx(0.0, abs=0.01)  # these seconds are like the others

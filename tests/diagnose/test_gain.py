@@ -167,6 +167,19 @@ def test_two_threads_of_a_core_are_not_two_cores(program):
     assert alone.gain.low > shared.gain.low
 
 
+@pytest.mark.parametrize("busy", [0.5, 0.7, 0.84, 0.9])
+def test_the_fewer_cores_are_left_the_less_is_promised_and_never_a_loss(busy):
+    """Idle 60 %: from six tenths of the cores on, another loader may bring nothing; without any it does."""
+    seen = observe(
+        [Phase(0.1, {"gr_active": 1.0, "sm_active": 0.9}), Phase(0.15)],
+        host={"host_workers": 8.0, "host_worker_cpu": 0.95, "host_main_cpu": 0.15, "host_cpu_busy": busy},
+    )
+    found = next(f.gain for f in run_rules(collect(seen)) if f.rule == "input_starved")
+
+    assert found.low == pytest.approx(max(1.0, 0.6 / busy))
+    assert ("less work per sample" in found.assumption) is (busy == 0.9)
+
+
 def test_a_short_stretch_that_can_go_outranks_a_long_one_that_cannot():
     """Idle 40 % and memory-bound 60 %: the idle time is easier to get rid of."""
     both = observe(

@@ -152,16 +152,91 @@ def test_a_host_that_is_held_back_gets_the_remedy_for_that_first(program, host, 
     assert "held back" in found.title
 
 
-@pytest.mark.parametrize(("pause_s", "sure"), [(0.9, False), (0.1, True)])
-def test_a_few_long_pauses_may_be_stalls_between_steps(pause_s, sure):
-    """A second of work and a pause, in windows that show a handful of them, or in each of many waits."""
-    cycle = [Phase(10 * pause_s / 9, KERNEL), Phase(pause_s)]
-    e = collect(observe(cycle, seconds=12.0, every_s=2.0, zoom=False))
-    found = idle.host_starved(e)
+def after_beats(beats: int, pause_s: float, *, seconds: float = 40.0, **host: float) -> Observation:
+    """A pause after so many beats of 30 ms, half of it work that writes."""
+    update = {"gr_active": 1.0, "sm_active": 0.5, "dram_read_bytes": 1e12, "dram_write_bytes": 1e12}
+    return observe(
+        [*[Phase(0.025, {**KERNEL, "tensor_active": 0.6}), Phase(0.005, update)] * beats, Phase(pause_s)],
+        seconds=seconds,
+        every_s=2.3,
+        host={"host_main_cpu": 0.95, **host},
+        noise=0.02,
+        zoom=False,
+    )
+
+
+@pytest.mark.parametrize("seconds", [40.0, 120.0])
+@pytest.mark.parametrize(("beats", "pause_s", "sure"), [(16, 0.4, False), (7, 0.5, True)])
+def test_pauses_after_many_beats_may_be_stalls_and_after_a_few_are_waits_in_each_step(
+    beats, pause_s, sure, seconds
+):
+    """Sixteen beats may be a step of gradient accumulation, or as many steps."""
+    found = idle.host_starved(collect(after_beats(beats, pause_s, seconds=seconds)))
 
     assert found is not None
     assert (found.confidence >= 0.5) == sure
     assert ("lies in pauses of 200 ms or more" in found.because[0]) != sure
+
+
+@pytest.mark.parametrize("seconds", [40.0, 120.0])
+def test_a_host_that_is_late_in_each_long_step_is_sure_to_be_however_long_it_is_watched(seconds):
+    """Steps of a second, 0.3 s of which the GPU waits; one a window."""
+    update = {"gr_active": 1.0, "sm_active": 0.5, "dram_read_bytes": 1e12, "dram_write_bytes": 1e12}
+    step = [Phase(0.5, KERNEL), Phase(0.2, update), Phase(0.3)]
+    seen = observe(step, seconds=seconds, every_s=7.3, host={"host_main_cpu": 0.95}, noise=0.02, zoom=False)
+    found = idle.host_starved(collect(seen))
+
+    assert found is not None
+    assert found.confidence == pytest.approx(0.9, abs=0.02)
+
+
+def test_pauses_that_hold_half_of_the_idle_time_are_doubted_too():
+    """Sixteen beats with gaps of their own, which hold the other half."""
+    beat = [
+        Phase(0.02, {**KERNEL, "tensor_active": 0.6}),
+        Phase(0.02),
+        Phase(0.005, {**KERNEL, "sm_active": 0.4}),
+    ]
+    seen = observe([*beat * 16, Phase(0.4)], seconds=40.0, every_s=2.3, noise=0.02, zoom=False)
+    e = replace(collect(seen), paused=0.5)
+    found = idle.host_starved(e)
+
+    assert found is not None
+    assert found.confidence < 0.5
+
+
+LOADERS = {"host_main_cpu": 0.15, "host_workers": 8.0, "host_worker_cpu": 0.95, "host_cpu_busy": 0.5}
+
+
+def test_a_wait_after_many_steps_is_for_data_where_loaders_never_rest():
+    found = rules(after_beats(40, 0.9, **LOADERS))
+
+    assert "periodic_stall" not in found
+    assert found["input_starved"].share == pytest.approx(0.9 / 2.1, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        {**LOADERS, "host_worker_cpu": 0.55},
+        {**LOADERS, "host_main_cpu": 0.9},
+        {"host_main_cpu": 0.15, "host_io_wait": 0.3, "host_disk_write_bytes": 2e9},
+    ],
+    ids=["loaders that may rest in it", "a main thread at work", "a disk that is written to"],
+)
+def test_a_wait_after_many_steps_is_a_stall_with(host):
+    found = rules(after_beats(40, 0.9, **host))
+
+    assert found["periodic_stall"].share == pytest.approx(0.9 / 2.1, abs=0.05)
+    assert "input_starved" not in found
+
+
+def test_a_wait_after_many_steps_in_which_a_disk_is_read_is_for_data():
+    found = rules(after_beats(40, 0.9, host_main_cpu=0.15, host_io_wait=0.3, host_disk_read_bytes=2e9))
+
+    assert "periodic_stall" not in found
+    assert "disk" in found["input_starved"].gain.assumption
+    assert "cores" not in found["input_starved"].gain.assumption
 
 
 def test_a_host_that_nobody_holds_back_is_looked_at_first(program):

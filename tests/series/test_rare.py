@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from perfzero.series.rare import RareEvent, in_finer, rare_events, without_pauses
+from perfzero.series.rare import RareEvent, outside, pauses, rare_events, stalls_in
 from perfzero.values import Samples
 
 SECOND = 1_000_000_000
@@ -316,7 +316,7 @@ def test_without_its_pauses_a_program_works_all_the_time():
     at = np.arange(0, 30, PERIOD_S)
     begin = START + np.round(at * 1e9).astype(np.int64)
     samples = Samples(begin, begin + 2_000_000, {"gr_active": checkpoints(at)})
-    rest = without_pauses(samples)
+    rest = outside(samples, *pauses(samples))
 
     assert float(rest.column("gr_active").min()) == 1.0
     assert len(rest) == pytest.approx(0.8 * len(samples), abs=2)
@@ -327,8 +327,41 @@ def test_short_gaps_are_no_pauses():
     begin = START + np.round(at * 1e9).astype(np.int64)
     samples = Samples(begin, begin + 2_000_000, {"gr_active": checkpoints(at, every_s=0.5, pause_s=0.1)})
 
-    assert without_pauses(samples) is samples
-    assert without_pauses(Samples.empty()) is not None
+    assert outside(samples, *pauses(samples)) is samples
+    assert len(pauses(Samples.empty())[0]) == 0
+
+
+@pytest.mark.parametrize(("lost_s", "count"), [(0.05, 1), (0.3, 0)])
+def test_a_pause_goes_on_across_samples_that_were_lost_and_not_across_the_rest_between_windows(lost_s, count):
+    """Half a second without work, of which 0.18 s at either end at most were sampled."""
+    at = np.arange(0, 4, PERIOD_S)
+    begin = START + np.round(at * 1e9).astype(np.int64)
+    samples = Samples(begin, begin + 2_000_000, {"gr_active": ((at < 1.0) | (at >= 1.5)).astype(float)})
+    kept = ((at < 1.18) | (at >= 1.18 + lost_s)) & ((at < 1.28 + lost_s) | (at >= 1.4 + lost_s))
+    kept &= (at < 1.5) | (at >= 1.6)
+    assert len(pauses(samples.where(kept))[0]) == count
+
+
+def test_work_between_two_rests_parts_them_however_short_it_is():
+    at = np.arange(0, 4, PERIOD_S)
+    begin = START + np.round(at * 1e9).astype(np.int64)
+    idle = (np.abs(at - 1.0) < 0.15) & (np.abs(at - 1.0) > 0.01)
+    samples = Samples(begin, begin + 2_000_000, {"gr_active": (~idle).astype(float)})
+    around = (np.abs(at - 1.0) <= 0.008) | (np.abs(at - 1.0) >= 0.02)
+
+    assert len(pauses(samples.where(around))[0]) == 0
+
+
+def test_rows_outside_of_intervals_are_those_that_none_touches_though_they_overlap():
+    rng = np.random.default_rng(7)
+    begin = START + 10 * np.arange(400, dtype=np.int64)
+    samples = Samples(begin, begin + 10, {"gr_active": np.ones(400)})
+    starts = START + rng.integers(0, 4000, 12)
+    ends = starts + rng.integers(1, 300, 12)
+    kept = [row for row in begin if all(row + 10 <= a or row >= b for a, b in zip(starts, ends, strict=True))]
+
+    assert 0 < len(kept) < 400
+    assert outside(samples, starts, ends).start_ns.tolist() == kept
 
 
 def test_stalls_of_averages_get_sharp_edges_in_windows_and_those_that_were_blurred_come_in():
@@ -339,16 +372,28 @@ def test_stalls_of_averages_get_sharp_edges_in_windows_and_those_that_were_blurr
     window = Samples(begin, begin + 2_000_000, {"gr_active": busy.astype(float)})
     starts = START + np.array([400_000_000, 8_000_000_000])
     seen = RareEvent("stall", starts, starts + 600_000_000, 0, 0.2, 0.6, 0.6, 2.5, None, 0.0)
-    found = in_finer(seen, window)
+    starts, ends = (np.sort(edge - START) / 1e9 for edge in stalls_in(seen, window))
 
-    assert ((found.starts_ns - START) / 1e9).tolist() == pytest.approx([0.5, 3.0, 8.0], abs=0.003)
-    assert ((found.ends_ns - START) / 1e9).tolist() == pytest.approx([1.0, 3.5, 8.6], abs=0.003)
-    assert (found.period_s, found.share) == (2.5, 0.2)
+    assert starts.tolist() == pytest.approx([0.5, 3.0, 8.0], abs=0.003)
+    assert ends.tolist() == pytest.approx([1.0, 3.5, 8.6], abs=0.003)
 
 
-def test_other_work_is_left_as_the_averages_saw_it():
-    work = the_only(rare_events(*program(every=40, event=UPDATE, event_s=0.5)))
-    assert in_finer(work, program(every=40, event_s=0.5)[0]) is work
+def test_stalls_are_where_averages_saw_them_if_nothing_was_sampled():
+    starts = START + np.array([400_000_000, 8_000_000_000])
+    seen = RareEvent("stall", starts, starts + 600_000_000, 0, 0.2, 0.6, 0.6, 2.5, None, 0.0)
+
+    assert stalls_in(seen, Samples.empty())[0].tolist() == starts.tolist()
+
+
+@pytest.mark.parametrize(("work_s", "stalls"), [(2.0, True), (1.0, False)])
+def test_the_time_of_stalls_holds_no_usual_steps(work_s, stalls):
+    """A second of rest after 40 or 20 beats of 50 ms, of which eight are the longest step."""
+    at = np.arange(0, 30, PERIOD_S)
+    begin = START + np.round(at * 1e9).astype(np.int64)
+    activity = checkpoints(at, every_s=work_s + 1.0, pause_s=1.0)
+    samples = Samples(begin, begin + 2_000_000, {"gr_active": activity})
+
+    assert bool(rare_events(samples, step_s=8 * 0.05)) is stalls
 
 
 DENSE_THEN_RARE = [(0, 10), (14, 17), (21, 24), (28, 31)]

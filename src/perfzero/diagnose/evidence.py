@@ -12,14 +12,14 @@ What the rules look at: one recording of one GPU, cleaned, cut to its steady str
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfzero.counters import BY_NAME
-from perfzero.diagnose.idle_shares import IdleShares, share_out_idle
+from perfzero.diagnose.idle_shares import NOWHERE, IdleShares, data_late, share_out_idle
 from perfzero.diagnose.roofs import Roofs, roofs_of
 from perfzero.diagnose.split import AT, Rates, Split, split_time
 from perfzero.diagnose.thresholds import (
@@ -27,6 +27,7 @@ from perfzero.diagnose.thresholds import (
     DROPPED_SHARE,
     IDLE_INFO,
     IMPOSSIBLE_SHARE,
+    LOST_DOUBT,
     NOT_STEADY,
     SHORT_LOOK,
     SHORTEST_LOOK,
@@ -36,7 +37,7 @@ from perfzero.diagnose.thresholds import (
 )
 from perfzero.diagnose.verdict import TimeClass
 from perfzero.series.clean import HIGHEST_RATIO_ZOOM, POLLED_LONGEST, Cleaned, clean
-from perfzero.series.rare import FEWEST_STEPS, RareEvent, in_finer, pauses, rare_events, without_pauses
+from perfzero.series.rare import RareEvent, outside, pauses, rare_events, stalls_in
 from perfzero.series.stats import hit_ratio, level, reuse_ratio
 from perfzero.series.steady import Stretch, find_steady
 from perfzero.series.steps import NoSteps, Searched, Steps, find_beat, find_steps, search
@@ -60,7 +61,13 @@ RARE_IN_GPM_S = 1.2
 """GPM rows longer than this blur what lasts a second; the recorder makes them every 0.5 to 1 s early on."""
 
 BEATS_IN_A_STEP = 8
-"""Of gradient accumulation; with more, a wait in each step is taken for a stall in some of them."""
+"""
+Of gradient accumulation. Pauses that come after more beats may be stalls in some steps, and are taken for
+such from `series.rare.RARE` times as many on: so is a wait in each step of 24 beats or more.
+"""
+
+BEAT_ROWS = 1 << 17
+"""Samples in which a beat is looked for, the first of them: two minutes at 1 ms, for a second of work."""
 
 JUDGED = ("gr_active", "sm_active", "tensor_active", "fma_active", "l2_hit", "ce_active", "dram_active")
 """Shares on which verdicts rest: one of them being impossible spoils the whole stream."""
@@ -76,7 +83,9 @@ class Evidence:
 
     `long`: the samples judged, PM windows or GPM by `tier`. `cleaned`: by stream name, what
     cleaning the whole recording took. `sampled_s`: seconds that `long` covers. `rare`: what happens in
-    some steps only. `idle`: to whom the parts of the idle time belong.
+    some steps only. `idle`: to whom the parts of the idle time belong. `by_beat`: the steps that are usual
+    are known by a beat, which may be a part of one. `paused`: part of the idle time in pauses of `PAUSE_S`
+    and longer that may be stalls; 0 where steps, or too few beats between them, say that they are none.
     """
 
     observation: Observation
@@ -95,6 +104,8 @@ class Evidence:
     steps: Steps | NoSteps
     rare: tuple[RareEvent, ...]
     idle: IdleShares
+    by_beat: bool = False
+    paused: float = 0.0
     windows_missed: str = ""  # why the windows were not judged, in words
     borrowed: tuple[str, ...] = ()  # columns of `long` and `zoom` that come from GPM alone
 
@@ -117,19 +128,6 @@ class Evidence:
     def idle_unclaimed(self) -> float:
         """Share of the time that is idle and belongs neither to rare stalls nor to work that waits."""
         return max(0.0, self.share("idle") - self.idle.waiting - self.idle.stalled)
-
-    @property
-    def paused(self) -> float:
-        """
-        Part of the idle time that lies in a few pauses of `PAUSE_S` and longer.
-
-        0 where steps were seen, or so many pauses that these show themselves what is usual.
-        """
-        if self.tier != "pm" or isinstance(self.steps, Steps) or len(pauses(self.long)[0]) >= FEWEST_STEPS:
-            return 0.0
-        tables = (self.long, without_pauses(self.long))
-        idle_s, rest_s = (float(np.nansum(t.duration_s * (1.0 - t.column("gr_active")))) for t in tables)
-        return 1.0 - rest_s / idle_s if idle_s > 0 else 0.0
 
     def share(self, *classes: TimeClass) -> float:
         """Share of the steady time in *classes* together; NaN if the time could not be split."""
@@ -288,7 +286,15 @@ def collect(observation: Observation) -> Evidence:
         # Where nothing was cut off and nothing borrowed, the search has been made.
         steps = _steps(long, zoom, searched=searched if long is pm else None)
     starts = steps.starts_ns if isinstance(steps, Steps) else None
-    rare = _rare(long, averages, steps)
+    paused = _Paused()
+    if tier == "pm" and isinstance(steps, NoSteps):
+        paused = _paused(long)
+    rare, stalls = _rare(long, averages, steps, beat_s=paused.beat_s)
+    split = split_time(long, zoom, roofs, starts_ns=starts) if len(long) else None
+    idle = share_out_idle(long, zoom, roofs, stalls=stalls)
+    if idle.stalled > 0 and data_late(host, split, stalled=idle.stalled):
+        idle = share_out_idle(long, zoom, roofs, stalls=NOWHERE)
+    lost_share = _lost_share(observation, cleaned["pm"]) if tier == "pm" else 0.0
     sampled = float(np.sum(long.duration_s))
     if tier == "nvml":
         sampled = float(np.sum(board.duration_s[np.isfinite(board.column("smi_utilization"))]))
@@ -302,13 +308,15 @@ def collect(observation: Observation) -> Evidence:
         board=board,
         host=host,
         roofs=roofs,
-        split=split_time(long, zoom, roofs, starts_ns=starts) if len(long) else None,
+        split=split,
         cleaned=cleaned,
         sampled_s=sampled,
-        lost_share=_lost_share(observation, cleaned["pm"]) if tier == "pm" else 0.0,
+        lost_share=lost_share,
         steps=steps,
         rare=rare,
-        idle=share_out_idle(long, zoom, roofs, rare=rare),
+        idle=idle,
+        by_beat=paused.beat_s is not None,
+        paused=paused.of_idle if paused.may_be_stalls(lost_share) else 0.0,
         windows_missed=missed,
         borrowed=borrowed,
     )
@@ -377,39 +385,91 @@ def _steps(long: Samples, zoom: Samples, *, searched: Searched | None) -> Steps 
     return find_steps(long if searched is None else searched, zoom)
 
 
-def _rare(long: Samples, gpm: Samples, steps: Steps | NoSteps) -> tuple[RareEvent, ...]:
+def _rare(
+    long: Samples, gpm: Samples, steps: Steps | NoSteps, *, beat_s: float | None
+) -> tuple[tuple[RareEvent, ...], tuple[IntArray, IntArray]]:
     """
-    What happens in some steps only, by the samples, or else by GPM's averages.
+    What happens in some steps only, by the samples, or else by GPM's averages; and where its stalls lie.
 
-    These are too long to see steps, but they have no holes, and a stall of a second shows in them.
-    An event of which only cut ones were seen may be the end of the program, or all there is.
+    Averages are too long to see steps, but they have no holes, and a stall of a second shows in them.
     """
     starts_ns = steps.starts_ns if isinstance(steps, Steps) else None
-    step_s = steps.step_s if isinstance(steps, Steps) else _step_between_pauses(long)
-    found = _whole(rare_events(long, starts_ns, step_s))
+    step_s = None if beat_s is None else BEATS_IN_A_STEP * beat_s
+    if isinstance(steps, Steps):
+        step_s = steps.step_s
+    by_beat = beat_s is not None
+    found = _known(rare_events(long, starts_ns, step_s), by_beat=by_beat)
     short = gpm.where(gpm.duration_s <= RARE_IN_GPM_S)
+    by_windows = found, _joined([(event.starts_ns, event.ends_ns) for event in found if _stalls(event)])
     if any(event.period_s is not None for event in found):
-        return found
+        return by_windows
     # A short window may show one stall or two, and only the averages how often they come.
-    averaged = tuple(in_finer(event, long) for event in _whole(rare_events(short, step_s=step_s)))
-    return averaged if any(event.period_s is not None for event in averaged) else found or averaged
+    averaged = _known(rare_events(short, step_s=step_s), by_beat=by_beat)
+    if found and not any(event.period_s is not None for event in averaged):
+        return by_windows
+    return averaged, _joined([stalls_in(event, long) for event in averaged if _stalls(event)])
 
 
-def _step_between_pauses(long: Samples) -> float | None:
+def _stalls(event: RareEvent) -> bool:
+    return event.nature == "stall"
+
+
+def _joined(intervals: Sequence[tuple[IntArray, IntArray]]) -> tuple[IntArray, IntArray]:
+    """Starts and ends of all of them."""
+    if not intervals:
+        return NOWHERE
+    starts, ends = zip(*intervals, strict=True)
+    return np.concatenate(starts), np.concatenate(ends)
+
+
+@dataclass(frozen=True, slots=True)
+class _Paused:
     """
-    How long a step may be, in seconds, of a program that stands still too long for its steps to show.
+    Pauses of a program without steps, which may stand still too long for its steps to show.
 
-    By the beat of what is left without the pauses, which may be a part of a step only.
+    `of_idle`: part of the idle time in them. `work_s`: seconds seen between two. `beat_s`: the beat of what
+    is left without them, which may be a part of a step only.
     """
-    rest = without_pauses(long)
-    if rest is long or level(long, "ctxsw") > SWITCHING.value:
-        return None
-    beat_s = find_beat(rest)
-    return None if beat_s is None else BEATS_IN_A_STEP * beat_s
+
+    of_idle: float = 0.0
+    work_s: float = 0.0
+    beat_s: float | None = None
+
+    def may_be_stalls(self, lost_share: float) -> bool:
+        """Whether many beats lie between two, or so many samples were lost that these could not be seen."""
+        if self.beat_s is None:
+            return lost_share > LOST_DOUBT.value
+        return self.work_s > BEATS_IN_A_STEP * self.beat_s
 
 
-def _whole(events: tuple[RareEvent, ...]) -> tuple[RareEvent, ...]:
-    return tuple(event for event in events if event.cut < event.count)
+def _paused(long: Samples) -> _Paused:
+    starts_ns, ends_ns = pauses(long)
+    if not len(starts_ns):
+        return _Paused()
+    rest = outside(long, starts_ns, ends_ns)
+    idle_s, rest_s = (float(np.nansum(t.duration_s * (1.0 - t.column("gr_active")))) for t in (long, rest))
+    # The turns of programs that share the GPU are as regular as steps.
+    shared = level(long, "ctxsw") > SWITCHING.value
+    return _Paused(
+        of_idle=1.0 - rest_s / idle_s if idle_s > 0 else 0.0,
+        work_s=float(np.sum(rest.duration_s)) / len(starts_ns),
+        beat_s=None if shared else find_beat(rest.where(np.arange(len(rest)) < BEAT_ROWS)),
+    )
+
+
+def _known(events: tuple[RareEvent, ...], *, by_beat: bool) -> tuple[RareEvent, ...]:
+    """
+    Those of which enough was seen.
+
+    An event of which only cut ones were seen may be the end of the program, or all there is. Without a
+    period they are waits for requests as well as stalls, if most are cut, or the steps known *by_beat* only.
+    """
+    return tuple(
+        event
+        for event in events
+        if event.cut < event.count
+        and (event.period_s is not None or (not by_beat and 2 * event.cut <= event.count))
+    )
 
 
 def broken(cleaned: Cleaned, *, windows: int) -> str | None:

@@ -9,20 +9,25 @@ Each part of the idle time has one owner, so that no two rules claim the same se
     the rest   for the rules that look at the host
 
 Stalls are taken out first: what the queue and the launches say is asked of the usual steps alone.
+Where data is seen to come late, a long wait for it is no stall of another kind: it stays with the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from perfzero.diagnose.idle_time import IdleTime, Late, idle_time, late_launches
 from perfzero.diagnose.roofs import Roofs
-from perfzero.diagnose.split import AT, classify, rates_of
-from perfzero.series.rare import RareEvent
-from perfzero.values import Samples
+from perfzero.diagnose.split import AT, Split, classify, rates_of
+from perfzero.diagnose.thresholds import FINE_IDLE, IO_WAIT, MAIN_SLEPT, WORKER_BUSY
+from perfzero.series.rare import outside
+from perfzero.series.stats import level
+from perfzero.values import IntArray, Samples
+
+NOWHERE: tuple[IntArray, IntArray] = (np.empty(0, np.int64), np.empty(0, np.int64))
+"""The starts and ends of no stalls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +45,11 @@ class IdleShares:
     late_idle: float
 
 
-def share_out_idle(long: Samples, zoom: Samples, roofs: Roofs, *, rare: Iterable[RareEvent]) -> IdleShares:
-    """The owners of the idle time of *long*; *rare* are the events in some of its steps."""
-    usual = _outside(long, rare)
+def share_out_idle(
+    long: Samples, zoom: Samples, roofs: Roofs, *, stalls: tuple[IntArray, IntArray]
+) -> IdleShares:
+    """The owners of the idle time of *long*; *stalls* are the starts and ends of those in some steps."""
+    usual = outside(long, *stalls)
     queue, late = idle_time(usual, zoom, roofs), late_launches(usual, roofs)
     idle_s, whole_s = _class_idle_s(long, roofs)
     if not whole_s > 0:
@@ -59,19 +66,26 @@ def share_out_idle(long: Samples, zoom: Samples, roofs: Roofs, *, rare: Iterable
     return IdleShares(queue, late, stalled, waiting, late_idle)
 
 
+def data_late(host: Samples, split: Split | None, *, stalled: float) -> bool:
+    """
+    Whether the host is seen to wait for data in stalls that take *stalled* of the time.
+
+    The main thread sleeps, and loaders work, or reads from a disk hold the program up. Loaders that rest in
+    every stall, as in a checkpoint, work for the rest of the time at most.
+    """
+    if split is None or split.fine_idle >= FINE_IDLE.value:
+        return False
+    sleeps = level(host, "host_main_cpu") <= 1.0 - MAIN_SLEPT.value * split.shares["idle"]
+    each = level(host, "host_worker_cpu")
+    loads = level(host, "host_workers") >= 1 and each >= WORKER_BUSY.value and each > 1.0 - stalled
+    writes = level(host, "host_disk_write_bytes") > level(host, "host_disk_read_bytes")
+    reads = level(host, "host_io_wait") >= IO_WAIT.value and not writes
+    return sleeps and (loads or reads)
+
+
 def _class_idle_s(table: Samples, roofs: Roofs) -> tuple[float, float]:
     """Seconds of the class `idle` in *table*, and of all its rows whose activity is known."""
     rates = rates_of(table, roofs)
     if not len(rates.seconds):
         return 0.0, 0.0
     return float(np.sum(classify(rates)[:, AT["idle"]] * rates.seconds)), float(np.sum(rates.seconds))
-
-
-def _outside(table: Samples, events: Iterable[RareEvent]) -> Samples:
-    """The rows of *table* that no stall of *events* touches."""
-    keep = np.ones(len(table), np.bool_)
-    for event in events:
-        if event.nature == "stall":
-            for start, end in zip(event.starts_ns, event.ends_ns, strict=True):
-                keep &= (table.end_ns <= start) | (table.start_ns >= end)
-    return table.where(keep)

@@ -209,9 +209,9 @@ PAUSED = Threshold(
     "paused",
     0.40,
     "ratio",
-    "Idle time of which this part lies in pauses of 0.2 s may be stalls between steps, or waits in each. "
-    "A checkpoint every few seconds: 0.45 and 0.87; a loader's bursts: 0.56 and 0.88; eleven programs whose "
-    "host is late in each step: 0.",
+    "Idle time of which this part lies in pauses of 0.2 s after many beats may be stalls, or waits in each "
+    "step. A checkpoint every few seconds: 0.45 and 0.87; a loader's bursts: 0.56 and 0.88; eleven programs "
+    "whose host is late in each step: 0.",
     "measured: the zoo on an H200, 2026-11-29",
 )
 TINY_KERNEL = Threshold(

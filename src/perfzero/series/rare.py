@@ -11,7 +11,7 @@ If the extra time is mostly idle, the event is a stall, else other work.
 Without onsets only stalls can be told: gaps that are far longer than the usual ones on a logarithmic
 scale. Where neither steps nor usual gaps are known, there is nothing to be rare against. A program may
 stand still for so long that its steps fill too little of the time to be called so; then what is left
-without its pauses (`without_pauses`) may show how long a step is.
+outside of its `pauses` may show how long a step is.
 
 Windows have holes. An event at the edge of a window is counted, but has no length. The distance
 between two events is a period only if no event can lie between them: both in one stretch of samples,
@@ -22,7 +22,7 @@ are and none is. A period is given when distances scatter little; one event has 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
@@ -78,6 +78,9 @@ GAP_SPREAD_FLOOR = 0.15
 
 PAUSE_S = 0.2
 """A pause: less may be a part of a step."""
+
+BRIDGED_S = 0.1
+"""A hole that a pause of `PAUSE_S` goes on across, if the GPU stands still on both sides of it."""
 
 ALIKE = 2.0
 """Events whose lengths lie within a factor of two of the next are of one kind."""
@@ -169,40 +172,46 @@ def rare_events(
 
 def pauses(samples: Samples) -> tuple[IntArray, IntArray]:
     """When the GPU was seen to stand still for `PAUSE_S` or longer: starts and ends in ns, each (n,)."""
+    samples = samples.where(np.isfinite(samples.column("gr_active")))
+    gaps = find_gaps(samples)
+    if gaps is None or len(gaps.idle) == 0:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    idle = gaps.idle
+    # Samples that were lost cut a pause into pieces, none of them long enough.
+    rows_between = np.searchsorted(samples.start_ns, idle.start_ns[1:]) - np.searchsorted(
+        samples.start_ns, idle.end_ns[:-1]
+    )
+    goes_on = idle.cut_end[:-1] & idle.cut_start[1:] & (rows_between == 0)
+    goes_on &= idle.start_ns[1:] - idle.end_ns[:-1] <= BRIDGED_S * 1e9
+    start, end = idle.start_ns[np.r_[True, ~goes_on]], idle.end_ns[np.r_[~goes_on, True]]
+    long = end - start >= PAUSE_S * 1e9
+    return start[long], end[long]
+
+
+def outside(samples: Samples, starts_ns: IntArray, ends_ns: IntArray) -> Samples:
+    """The rows of *samples* that none of the intervals [start, end) touches, which may overlap."""
+    begun = np.searchsorted(np.sort(starts_ns), samples.end_ns, "left")
+    ended = np.searchsorted(np.sort(ends_ns), samples.start_ns, "right")
+    return samples.where(begun == ended)
+
+
+def stalls_in(event: RareEvent, samples: Samples) -> tuple[IntArray, IntArray]:
+    """
+    Where a kind of stall that averages showed lies, starts and ends, as *samples* in windows show it.
+
+    Edges become sharp, and stalls come in that averages blurred; what lies between windows stays. A window's
+    edge may cut one stall into several of these, so they are not for counting.
+    """
     gaps = find_gaps(samples)
     if gaps is None:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    long = gaps.idle.length_s >= PAUSE_S
-    return gaps.idle.start_ns[long], gaps.idle.end_ns[long]
-
-
-def without_pauses(samples: Samples) -> Samples:
-    """*samples* without those in its `pauses`; itself where there are none."""
-    keep = np.ones(len(samples), np.bool_)
-    for start, end in zip(*pauses(samples), strict=True):
-        keep &= (samples.end_ns <= start) | (samples.start_ns >= end)
-    return samples.where(keep)
-
-
-def in_finer(event: RareEvent, samples: Samples) -> RareEvent:
-    """
-    A kind of stall that averages showed, with its stalls as *samples* in windows show them.
-
-    Edges become sharp, and stalls come in that averages blurred; what lies between windows stays.
-    """
-    gaps = find_gaps(samples)
-    if event.nature != "stall" or gaps is None:
-        return event
+        return event.starts_ns, event.ends_ns
     idle = gaps.idle
     cut = idle.cut_start | idle.cut_end
     alike = idle.length_s >= np.where(cut, PAUSE_S, event.length_s / ALIKE)
     start, end = idle.start_ns[alike], idle.end_ns[alike]
     shown = (event.starts_ns[:, None] < end) & (event.ends_ns[:, None] > start)
     stays = ~shown.any(axis=1)
-    starts = np.concatenate((event.starts_ns[stays], start))
-    order = np.argsort(starts)
-    ends = np.concatenate((event.ends_ns[stays], end))
-    return replace(event, starts_ns=starts[order], ends_ns=ends[order])
+    return np.concatenate((event.starts_ns[stays], start)), np.concatenate((event.ends_ns[stays], end))
 
 
 def _in_steps(samples: Samples, starts_ns: IntArray) -> tuple[list[_Event], IntArray]:
@@ -330,7 +339,8 @@ def _in_gaps(samples: Samples, step_s: float | None) -> tuple[list[_Event], IntA
         long = length >= 0.5 * step_s
         if np.count_nonzero(~long & ~cut) >= FEWEST_STEPS:
             long &= length >= GAP_LONGER * middle
-        often = gaps.seconds / step_s
+        # The time of the long ones themselves holds no usual step.
+        often = (gaps.seconds - float(np.sum(length[long]))) / step_s
     else:
         if len(usual) < FEWEST_STEPS:
             return [], parts

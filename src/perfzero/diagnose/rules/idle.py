@@ -17,6 +17,7 @@ from perfzero.diagnose.rules._rivals import close
 from perfzero.diagnose.rules._severity import of_share
 from perfzero.diagnose.thresholds import (
     CORE_SHARED,
+    CPU_FULL,
     DISK_READS,
     FAST_LAUNCHES,
     FINE_IDLE,
@@ -43,6 +44,9 @@ from perfzero.diagnose.thresholds import (
 from perfzero.diagnose.verdict import Finding
 from perfzero.series.rare import PAUSE_S
 from perfzero.text import count, duration, percent, quantity
+
+FROM_DISK = "the input keeps up, or nearly, once it comes from a faster disk or is read ahead"
+"""What a gain rests on where a disk is what holds the input up."""
 
 
 def launch_bound(e: Evidence) -> Finding | None:
@@ -203,7 +207,7 @@ def input_starved(e: Evidence) -> Finding | None:
         return None
     workers, worker_cpu = e.level("host_workers"), e.level("host_worker_cpu")
     also: dict[str, float] = {}
-    lowest = math.inf
+    lowest, assumption = math.inf, "the input keeps up, or nearly, if the cores do"
     io, disk = e.level("host_io_wait"), e.level("host_disk_read_bytes")
     if workers >= 1 and worker_cpu >= WORKER_BUSY.value:
         certainty = 0.95
@@ -211,10 +215,19 @@ def input_starved(e: Evidence) -> Finding | None:
         if cores_left(e):
             also = {"cores": e.level("host_cpu_busy")}
             lowest = max(1.0, CORE_SHARED / also["cores"]) if also["cores"] > 0 else math.inf
+        elif e.level("host_cpu_busy") >= CPU_FULL.value:
+            lowest = 1.0
+            assumption = (
+                "no core is left for more loaders, so the input keeps up only with less work per sample"
+            )
+        else:
+            assumption = "the input keeps up, or nearly, with a higher CPU quota or less work per sample"
         cause = f"meanwhile {round(workers)} loader processes are at {percent(worker_cpu)} of a core each"
     elif io >= IO_WAIT.value:
+        assumption = FROM_DISK
         certainty, cause = 0.8, f"the program is blocked on a disk {percent(io)} of the time"
     elif disk >= DISK_READS.value:
+        assumption = FROM_DISK
         certainty, cause = 0.7, f"the program reads {quantity(disk, 'bytes/s')} from disk"
     else:
         return None
@@ -224,7 +237,7 @@ def input_starved(e: Evidence) -> Finding | None:
         recovered=RECOVER_INPUT,
         also=also,
         lowest=lowest,
-        assumption="the input keeps up, or nearly, if the cores do",
+        assumption=assumption,
     )
     return Finding(
         rule="input_starved",
@@ -337,8 +350,8 @@ def _pauses_in_words(e: Evidence, in_pauses: bool) -> tuple[str, ...]:
     if not in_pauses:
         return ()
     return (
-        f"{percent(e.paused)} of the idle time lies in pauses of {duration(PAUSE_S)} or more, too few to "
-        "tell stalls between steps from a wait in each",
+        f"{percent(e.paused)} of the idle time lies in pauses of {duration(PAUSE_S)} or more, which may be "
+        "stalls between steps or a wait in each",
     )
 
 

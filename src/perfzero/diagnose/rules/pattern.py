@@ -28,11 +28,11 @@ def periodic_stall(e: Evidence) -> Finding | None:
         title=f"The GPU stands still {percent(share)} of the time, in stalls between its usual steps.",
         severity=of_share(share, watch=IDLE_WATCH, bad=IDLE_BAD),
         share=share,
-        # One or two may be chance; with a period they are the program's own.
+        # One or two may be chance; with a period they are the program's own, or a wait in each long step.
         confidence=e.confidence(
-            share, over=IDLE_INFO, certainty=0.9 if longest.period_s is not None else 0.6
+            share, over=IDLE_INFO, certainty=0.9 if longest.period_s is not None and not e.by_beat else 0.6
         ),
-        because=(_in_words(longest), _usual(e), *_host(e)),
+        because=(_in_words(longest), _usual(e), *_by_beat(e), *_host(e)),
         gain=expected,
         remedies=remedies_for("periodic_stall", e),
         next_limit=stopped or gain.next_limit(e, expected, eased=("idle",)),
@@ -41,18 +41,26 @@ def periodic_stall(e: Evidence) -> Finding | None:
 
 def _in_words(event: RareEvent) -> str:
     """How long and how often."""
-    longest = event.longest_s if math.isnan(event.length_s) else event.length_s
+    # The few that no window cut are the shortest ones.
+    cut = math.isnan(event.length_s) or 2 * event.cut > event.count
+    length = f"at least {duration(event.longest_s)}" if cut else duration(event.length_s)
     often = ""
     if event.period_s is not None:
         steps = "" if event.period_steps is None else f", every {event.period_steps:.0f} steps"
         often = f", one every {duration(event.period_s)}{steps}"
-    return f"{event.count} stalls of {duration(longest)} were seen{often}"
+    return f"{event.count} stalls of {length} were seen{often}"
 
 
 def _usual(e: Evidence) -> str:
     rest = max(0.0, e.share("idle") - e.idle.stalled)
     step = f" of {duration(e.step_s)}" if e.step_s is not None else ""
     return f"the usual step{step} leaves the GPU idle {percent(rest)} of the time only"
+
+
+def _by_beat(e: Evidence) -> tuple[str, ...]:
+    if not e.by_beat:
+        return ()
+    return ("the work between them has a beat, but a wait in each step of very many beats looks the same",)
 
 
 def _host(e: Evidence) -> tuple[str, ...]:
