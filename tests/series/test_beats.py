@@ -448,6 +448,17 @@ def test_the_step_of_eight_micro_steps_is_found_where_its_optimizer_shows(share:
 
     assert isinstance(found, Steps), found
     assert found.step_s == pytest.approx(0.2021, rel=0.01)
+    assert found.micro_per_step == 8 or share
+
+
+def test_two_halves_of_a_step_that_differ_a_little_each_time_are_no_micro_steps():
+    """Forward and backward pass of a ResNet, with tensor work of 2.1 and 1.75."""
+    seen = recorded("resnet50_channels_last")
+    found = find_steps(seen.pm.between(seen.end_ns - 12_000_000_000, seen.end_ns), seen.zoom)
+
+    assert isinstance(found, Steps), found
+    assert found.step_s == pytest.approx(0.0543, rel=0.01)
+    assert found.micro_per_step is None
 
 
 WORKS = {"gr_active": 1.0, "sm_active": 0.9, "tensor_active": 0.6, "launches": 5e3}

@@ -647,12 +647,16 @@ def _micro(beat: _Rhythm, whole: _Rhythm, parts: tuple[Stretch, ...]) -> tuple[f
         return None
     counts: list[IntArray] = []
     inner: list[FloatArray] = []
+    places: list[IntArray] = []
     for on, starts, part in zip(beat.train.onsets, whole.train.onsets, parts, strict=True):
         # Onsets of two trains are apart by a constant; half a beat earlier, none falls on an edge.
         lag = _lag(on, starts)
         edges = np.searchsorted(on, starts + lag - 0.5 * beat.mean_s * 1e9 / part.spacing_ns)
         counts.append(np.diff(edges).astype(np.int64))
         inner.append(np.diff(on) * part.spacing_ns / 1e9)
+        at = np.arange(max(len(on) - 1, 0))
+        last = np.searchsorted(edges, at, "right") - 1
+        places.append(np.where(last >= 0, at - edges[last], -1) if len(edges) else np.full(len(at), -1))
     joined = np.concatenate(counts)
     if not len(joined):
         return None
@@ -667,6 +671,9 @@ def _micro(beat: _Rhythm, whole: _Rhythm, parts: tuple[Stretch, ...]) -> tuple[f
         same = np.concatenate([_work(on, _done_by(part, only="dram_read_bytes"))[:, 0] for on, part in pairs])
     middle = float(np.median(same))
     if float(np.median(np.abs(same - middle))) * 1.4826 > MICRO_ALIKE * middle:
+        return None
+    # Forward and backward pass may do nearly as much, but in each step anew the one does more than the other.
+    if number == 2 and _differs(same[:, None], np.concatenate(places)).any():
         return None
     return float(np.median(np.concatenate(inner))), number
 
