@@ -62,9 +62,6 @@ time.sleep(60)
 """
 """The recorder's own way where only root may read the counters, taken here although everybody may."""
 
-SHORT = ("python3", "zoo/fp32_gemm.py", "--size", "2048", "--seconds", "4")
-"""A program for the scenarios in which nobody is killed. It has to work: an idle GPU is not sampled."""
-
 SUDO_SETTING: str | None = None
 """
 ADAPTER: the environment variable with which the recorder starts its sampler through `sudo -n`, although

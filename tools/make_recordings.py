@@ -132,6 +132,8 @@ def record(cases: Sequence[Case], args: argparse.Namespace) -> int:
     save(results, out=args.out)
     pack(work, out=args.out)
     print((args.out / "results.txt").read_text())
+    if args.work is None:
+        print(f"the raw recordings: {work}")
     return 1 if any(result.problems for result in results) else 0
 
 

@@ -118,6 +118,21 @@ def test_our_own_sleep_is_no_silence_of_the_sampler(stage):
     assert [puppet.asked("kill") for puppet in stage.puppets] == [0]
 
 
+@pytest.mark.parametrize(("seconds", "said"), [(10.0, ["slow"]), (0.4, [])])
+def test_counters_that_took_long_to_be_had_are_written_down(stage, seconds: float, said: list[str]):
+    watch = stage.watch()
+    watch.take()
+    stage.puppet.be_ready()
+    stage.go_on(2.0)
+    stage.go_on(seconds)
+    stage.puppet.begin()
+    stage.go_on()
+    notes = [n for n in stage.end().notes() if n.kind != "library"]
+
+    assert [n.kind for n in notes] == said
+    assert all("took" in n.text and "s to take the counters" in n.text for n in notes)
+
+
 def test_a_window_whose_sampler_died_is_written_down_with_what_came_and_what_did_not(stage):
     sampling(stage)
     stage.puppet.say("gap", start_ns=START, end_ns=START + 7 * MS, reason="samples are missing", samples=7)

@@ -41,6 +41,9 @@ speaks up several times a second, and opening a session takes half a second ...
 START_PATIENCE_S = 90.0
 """... but a cold network disk may take its time to deliver Python and libcupti."""
 
+SLOW_OPEN_S = 4.0
+"""Taking the counters takes 0.1 to 0.3 s; ten where kernels fill the link to the host (H200)."""
+
 OWN_PAUSE_S = 5.0
 """When we ourselves were stopped for so long (Ctrl-Z), no silence of the sampler's counts."""
 
@@ -145,7 +148,7 @@ class Sampling:
         self._lock = threading.Lock()
         self._inbox: list[tuple[int, Mapping[str, Any]]] = []
         self._open_window: OpenWindow | None = None
-        self._heard_s = self._minded_s = time.monotonic()
+        self._heard_s = self._minded_s = self._asked_s = time.monotonic()
         self._trouble = ""
         self._opening: Literal["window", "zoom"] = "window"
         self._missing_since_ns: int | None = None
@@ -201,6 +204,7 @@ class Sampling:
             self._heard_s = time.monotonic()
         if action.verb == "open":
             self.session = "opening"
+            self._asked_s = time.monotonic()
             self._opening = "zoom" if action.zoom else "window"
             if action.zoom:
                 assert action.duration_s is not None
@@ -327,6 +331,9 @@ class Sampling:
             self._note("library", f"libcupti {event['library_version']} from {event['library_path']}")
         elif name == "opened":
             self.session = self._opening
+            took_s = time.monotonic() - self._asked_s
+            if took_s > SLOW_OPEN_S:
+                self._note("slow", f"It took {took_s:.0f} s to take the counters; no window began meanwhile.")
             self._end_missing()
             self._trouble = ""
             self._on_open(len(event["metrics"]))
