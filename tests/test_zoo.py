@@ -508,3 +508,44 @@ def test_a_recording_tool_that_is_ended_takes_its_program_along(
 
     assert tool.wait(15) == code
     assert gone([int(word) for word in told.read_text().split()])
+
+
+# --- everything that is seen on a GPU --------------------------------------------------------
+
+
+def test_a_step_that_fails_does_not_stop_the_others_and_is_told(
+    load, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    tool = load("live_check")
+    steps = (
+        tool.Step("first", ("-c", "print('no GPU'); raise SystemExit(3)"), 20.0),
+        tool.Step("second", ("-c", "import sys; print(sys.argv[1])", "{out}"), 20.0),
+        tool.Step("third", ("-c", "import time; time.sleep(60)"), 0.3),
+    )
+    monkeypatch.setattr(tool, "PARTS", {1: steps})
+
+    assert tool.main(["--part", "1", "--out", str(tmp_path / "o"), "--work", str(tmp_path / "w")]) == 1
+    printed = capsys.readouterr().out
+    assert "no GPU" in printed
+    assert str(tmp_path / "o") in printed
+    ends = [line.split("  ")[-1] for line in (tmp_path / "o" / "live_check.txt").read_text().splitlines()[1:]]
+    assert ends == ["FAIL", "OK", "ran into its time limit: FAIL"]
+
+
+def test_steps_that_all_end_well_are_told_so(load, tmp_path: Path, monkeypatch) -> None:
+    tool = load("live_check")
+    monkeypatch.setattr(tool, "PARTS", {1: (tool.Step("first", ("-c", "print(1)"), 20.0),)})
+    assert tool.main(["--part", "1", "--out", str(tmp_path / "o"), "--work", str(tmp_path / "w")]) == 0
+
+
+def test_every_part_takes_under_ten_minutes_and_names_scripts_that_are_there(load) -> None:
+    for steps in load("live_check").PARTS.values():
+        assert sum(step.seconds for step in steps) <= 600
+        assert all(step.command[0] == "-m" or (ROOT / step.command[0]).is_file() for step in steps)
+
+
+def test_a_part_of_the_check_that_does_not_exist_is_refused(load, capsys) -> None:
+    with pytest.raises(SystemExit) as ended:
+        load("live_check").main(["--part", "5"])
+    assert ended.value.code == 2
+    assert "invalid choice: 5" in capsys.readouterr().err

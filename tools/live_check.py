@@ -1,0 +1,115 @@
+"""
+Everything that has to be seen on a real GPU before a release, in four parts of under ten minutes each.
+
+    python tools/live_check.py --part 1 [--out OUT] [--work FOLDER]
+
+    1   the first half of the zoo: verdicts and step times (tools/make_recordings.py)
+    2   the second half
+    3   the end of warm-up, and what fixes gain against the reports of parts 1 and 2
+    4   accuracy, kill -9 and refusals, CPU of the default policy, doctor
+
+Run all four on one commit and one machine: FOLDER keeps the reports of parts 1 and 2 for part 3. Each step
+has a time limit of its own, one that fails does not stop the others, and the exit code is 1 if any did.
+Into OUT go the steps' own results, each in a folder, and live_check.txt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import checkout
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A command, relative to the project, with `{out}` and `{work}` in it; `seconds` is its limit."""
+
+    name: str
+    command: tuple[str, ...]
+    seconds: float
+    lines: int = 40  # of its output, from the end, that are shown
+
+
+def _zoo(half: int) -> Step:
+    out = f"{{out}}/zoo-{half}"
+    words = ("tools/make_recordings.py", "--part", f"{half}/2", "--out", out, "--work", "{work}/zoo")
+    return Step(f"zoo, half {half}", (*words, "--budget", "540"), 580.0)
+
+
+PARTS: Mapping[int, tuple[Step, ...]] = {
+    1: (_zoo(1),),
+    2: (_zoo(2),),
+    3: (
+        Step("warm-up", ("benchmarks/warmup/run.py", "--out", "{out}/warmup", "--budget", "250"), 260.0, 12),
+        Step(
+            "gains",
+            (
+                "benchmarks/gains/run.py", "--out", "{out}/gains", "--reports", "{work}/zoo/logs",
+                "--budget", "330",
+            ),
+            335.0,
+            12,
+        ),
+    ),
+    4: (
+        Step("accuracy", ("benchmarks/accuracy/run.py", "--out", "{out}/accuracy"), 90.0, 9),
+        Step("kill", ("tools/kill_test.py", "--out", "{out}/kill", "--budget", "140"), 150.0, 30),
+        Step("CPU", ("benchmarks/overhead/run.py", "--cpu-only", "--out", "{out}/cpu"), 160.0, 8),
+        Step("doctor", ("-m", "perfzero", "doctor"), 60.0),
+    ),
+}  # fmt: skip
+
+
+def parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--part", type=int, choices=sorted(PARTS), required=True)
+    p.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "live-check")))
+    p.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "perfzero-live-check")
+    return p
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = parser().parse_args(argv)
+    for folder in (args.out, args.work):
+        folder.mkdir(parents=True, exist_ok=True)
+    with checkout.ended_by_signals():
+        outcomes = [run(step, out=args.out.resolve(), work=args.work.resolve()) for step in PARTS[args.part]]
+    text = f"{commit()}, part {args.part} of {len(PARTS)}\n" + "\n".join(outcomes)
+    print(text)
+    with (args.out / "live_check.txt").open("a") as file:
+        file.write(text + "\n")
+    return 1 if any(outcome.endswith("FAIL") for outcome in outcomes) else 0
+
+
+def run(step: Step, *, out: Path, work: Path) -> str:
+    """Run one step, show the end of what it printed; returns a line of outcome."""
+    print(f"=== {step.name}", flush=True)
+    words = [word.format(out=out, work=work) for word in step.command]
+    log = work / f"{step.name.replace(' ', '-').replace(',', '')}.log"
+    ended = checkout.run(["python3", *words], log=log, timeout_s=step.seconds)
+    print("\n".join(ended.output.rstrip().splitlines()[-step.lines :]), flush=True)
+    how = "OK" if ended.code == 0 else "ran into its time limit: FAIL" if ended.code is None else "FAIL"
+    return f"{step.name:16}{ended.wall_s:7.0f} s  {how}"
+
+
+def commit() -> str:
+    """Which commit this is, where git knows."""
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--dirty"],
+            cwd=checkout.ROOT, capture_output=True, text=True, timeout=20, check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return "an export without git"
+    return found.stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
