@@ -13,6 +13,7 @@ from perfzero.values import Samples
 from series.simulated_programs import (
     BACKWARD,
     FORWARD,
+    OPTIMIZER,
     PROGRAMS,
     START_NS,
     STEPLESS,
@@ -234,6 +235,79 @@ def test_a_stall_between_steps_too_short_to_see_is_not_the_step():
     answer = find_steps(*tables)
 
     assert isinstance(answer, NoSteps) or answer.step_s == pytest.approx(0.003, rel=0.05)
+
+
+ALONE = [
+    # Steps of 6 samples, then of 1.5; and where stalls take half of the time, all work is a pulse.
+    (Program(0.006, jitter=0.05, stall_every=20), 0.001, 0.08),
+    (Program(0.006, jitter=0.15, micro=8, stall_every=50), 0.001, 0.08),
+    (Program(0.012, jitter=0.05, stall_every=20), 0.002, 0.08),
+    (Program(0.003, jitter=0.05, stall_every=20), 0.002, 0.08),
+    (Program(0.00356, jitter=0.05, micro=8, stall_every=5), 0.001, 0.02),
+]
+
+
+def seen_alone(program: Program, period_s: float, noise: float, *, seed: int) -> Steps | NoSteps:
+    """What a window alone of 4 s tells of *program*."""
+    timeline = train(program, seconds=5.0, seed=seed)
+    return find_steps(sampled(timeline, seconds=4.0, period_s=period_s, noise=noise, seed=seed))
+
+
+@pytest.mark.parametrize(("program", "period_s", "noise"), ALONE)
+def test_stalls_that_take_a_fifth_of_the_time_are_not_the_step_where_noise_hides_the_steps(
+    program: Program, period_s: float, noise: float
+):
+    """150 ms was told of steps of 6 ms: the time between two stalls."""
+    for seed in range(3):
+        found = seen_alone(program, period_s, noise, seed=seed)
+
+        assert isinstance(found, NoSteps), found
+        assert "only every so many steps" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("step_s", "period_s", "micro"),
+    [
+        (0.012, 0.001, 1),
+        (0.02, 0.001, 1),
+        (0.02, 0.002, 1),
+        (0.06, 0.002, 1),
+        (0.02, 0.001, 8),
+        (0.06, 0.002, 8),
+    ],
+)
+def test_steps_of_ten_samples_and_more_with_stalls_are_found(step_s: float, period_s: float, micro: int):
+    """The twin: the two ends of a wait of a sample are alike, but nothing repeats between the waits."""
+    program = Program(step_s, jitter=0.05, micro=micro, stall_every=20)
+    for seed in range(3):
+        found = seen_alone(program, period_s, 0.08, seed=seed)
+
+        assert isinstance(found, Steps), found
+        assert found.step_s == pytest.approx(step_s, rel=0.03)
+
+
+def test_a_step_that_ends_in_a_long_wait_is_found_where_nothing_repeats_within_it():
+    """The twin of stalls: as long a time between the waits, with three kinds of work in it."""
+    step = [(0.04, FORWARD), (0.06, BACKWARD), (0.02, OPTIMIZER), (0.03, WAIT)]
+    lengths, levels = zip(*step * 40, strict=True)
+    timeline = Timeline(np.r_[0.0, np.cumsum(lengths)], np.array(levels), np.empty(0), float("nan"))
+    for period_s in (0.001, 0.002):
+        found = find_steps(sampled(timeline, seconds=5.0, period_s=period_s, noise=0.08, seed=1))
+
+        assert isinstance(found, Steps), found
+        assert found.step_s == pytest.approx(0.15, rel=0.01)
+
+
+def test_what_repeats_in_one_counter_alone_between_waits_is_no_faster_step():
+    """Copies every 6 ms beside the work of a step of 150 ms: two counters have to agree here as well."""
+    copying = tuple(0.9 if at == 5 else level for at, level in enumerate(FORWARD))
+    step = [(0.003, FORWARD), (0.003, copying)] * 20 + [(0.03, WAIT)]
+    lengths, levels = zip(*step * 40, strict=True)
+    timeline = Timeline(np.r_[0.0, np.cumsum(lengths)], np.array(levels), np.empty(0), float("nan"))
+    found = find_steps(sampled(timeline, seconds=5.0, period_s=0.001, noise=0.08, seed=1))
+
+    assert isinstance(found, Steps), found
+    assert found.step_s == pytest.approx(0.15, rel=0.01)
 
 
 def test_shifting_time_shifts_the_starts_and_nothing_else():
