@@ -111,6 +111,9 @@ FALL_ALIKE = (
     "makes them differ."
 )
 
+ROUNDING = 1e-6
+"""Relative: counters are whole numbers of thousands and more, so that smaller changes are not theirs."""
+
 SMALLEST = 1e-12
 """What differs by less is equal."""
 
@@ -506,7 +509,8 @@ def _alike_where_known(views: Sequence[FloatArray], longest: int) -> tuple[Float
     known = known[np.isfinite(known)]
     alike, chance = np.full(longest + 1, np.nan), np.full(longest + 1, np.inf)
     spread = float(np.var(known)) if len(known) else 0.0
-    if not spread > 0:
+    # A level without noise has rounding errors, and these repeat themselves.
+    if not len(known) or spread <= ROUNDING**2 * float(np.mean(np.square(known))):
         return alike, chance
     alike[0] = 1.0
     rest = [view - np.mean(known) for view in views]
