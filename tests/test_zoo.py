@@ -549,3 +549,30 @@ def test_a_part_of_the_check_that_does_not_exist_is_refused(load, capsys) -> Non
         load("live_check").main(["--part", "5"])
     assert ended.value.code == 2
     assert "invalid choice: 5" in capsys.readouterr().err
+
+
+def test_an_interrupted_check_keeps_what_has_been_seen(load, tmp_path: Path, monkeypatch, capsys) -> None:
+    tool = load("live_check")
+    first = tool.Step("first", ("-c", "print(1)"), 20.0)
+    monkeypatch.setattr(tool, "PARTS", {1: (first, tool.Step("second", (), 20.0))})
+    real = tool.run
+
+    def run(step, **where):
+        if step.name == "second":
+            raise KeyboardInterrupt
+        return real(step, **where)
+
+    monkeypatch.setattr(tool, "run", run)
+    assert tool.main(["--part", "1", "--out", str(tmp_path / "o"), "--work", str(tmp_path / "w")]) == 1
+    _, done, last = (tmp_path / "o" / "live_check.txt").read_text().splitlines()
+    assert done.startswith("first")
+    assert done.endswith("OK")
+    assert last.startswith("interrupted: ")
+
+
+def test_results_that_cannot_be_kept_are_refused_before_anything_is_run(load, tmp_path: Path, capsys) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit) as ended:
+        load("live_check").main(["--part", "1", "--out", str(tmp_path / "file" / "o")])
+    assert ended.value.code == 2
+    assert "no results can be kept there" in capsys.readouterr().err

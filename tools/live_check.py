@@ -76,16 +76,28 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    args = parser().parse_args(argv)
-    for folder in (args.out, args.work):
-        folder.mkdir(parents=True, exist_ok=True)
-    with checkout.ended_by_signals():
-        outcomes = [run(step, out=args.out.resolve(), work=args.work.resolve()) for step in PARTS[args.part]]
-    text = f"{commit()}, part {args.part} of {len(PARTS)}\n" + "\n".join(outcomes)
-    print(text)
-    with (args.out / "live_check.txt").open("a") as file:
-        file.write(text + "\n")
-    return 1 if any(outcome.endswith("FAIL") for outcome in outcomes) else 0
+    p = parser()
+    args = p.parse_args(argv)
+    try:
+        for folder in (args.out, args.work):
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        p.error(f"no results can be kept there: {error}")
+    said: list[str] = []
+    with checkout.ended_by_signals(), (args.out / "live_check.txt").open("a", buffering=1) as file:
+
+        def say(line: str) -> None:
+            said.append(line)
+            file.write(line + "\n")
+
+        say(f"{commit()}, part {args.part} of {len(PARTS)}")
+        try:
+            for step in PARTS[args.part]:
+                say(run(step, out=args.out.resolve(), work=args.work.resolve()))
+        except KeyboardInterrupt:
+            say("interrupted: what is missing above was not run to its end: FAIL")
+        print("\n".join(said))
+    return 1 if any(line.endswith("FAIL") for line in said) else 0
 
 
 def run(step: Step, *, out: Path, work: Path) -> str:

@@ -386,6 +386,25 @@ def test_what_a_launcher_takes_away_does_not_belong_to_it(library, sampler, tmp_
     assert "CUDA_LAUNCH_BLOCKING" not in found
 
 
+def test_an_environment_of_which_nothing_matters_replaces_that_of_the_launcher_once(
+    library, sampler, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    listed(library, tmp_path / "pid", monkeypatch)
+    real, asked = session_module._environment, []
+
+    def ask(pid: int, **how: int) -> dict[str, str]:
+        asked.append(pid)
+        return real(pid, **how)
+
+    monkeypatch.setattr(session_module, "_environment", ask)
+    target = below_a_shell(tmp_path / "pid", seconds=2.5, how="env -i LANG=C")
+    _, _, recording = record(target, tmp_path / "r")
+
+    assert "CUDA_LAUNCH_BLOCKING" not in recording.observation(0).process.threads_env
+    assert len(asked) == 2  # what was launched, and who uses the GPU
+
+
 def test_where_ids_are_hidden_the_process_behind_the_launcher_is_taken(library, sampler, tmp_path):
     library.boards[0].pids = ()
     works = f"CUDA_LAUNCH_BLOCKING=1 {PYTHON} -c 'import time; time.sleep(5)'"

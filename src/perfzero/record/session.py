@@ -227,7 +227,7 @@ class Recorder:
         self._begun = time.monotonic()
         if user is not None:
             self._say(f"the program runs as {user.name}, not as root")
-        self._environment = _environment(self._watched.pid)
+        self._environment = redact_environment(_environment(self._watched.pid))
         self._writer.update(process=self._process())
         self._open(gpus)
 
@@ -396,10 +396,13 @@ class Recorder:
 
     def _read_host(self) -> None:
         assert self._host is not None
-        pids = [w.board.pids for w in self._watches if w.board.pids]
-        self._host.gpu_pids = frozenset().union(*pids) & self._host.pids() if pids else frozenset()
+        self._host.gpu_pids = self._users(self._host)
         self._writer.append("host", None, self._host.read())
         self._seen_pids |= self._host.pids()
+
+    def _users(self, host: Host) -> frozenset[int]:
+        """The processes of the program that hold a context on a GPU, as far as the driver lists them."""
+        return frozenset[int]().union(*(w.board.pids or () for w in self._watches)) & host.pids()
 
     def _read_environment(self) -> None:
         """
@@ -410,16 +413,15 @@ class Recorder:
         """
         if self._host is None:
             return
-        listed = frozenset[int]().union(*(w.board.pids or () for w in self._watches))
-        users = sorted(listed & self._host.pids())
+        users = sorted(self._users(self._host))
         if not users and any(w.hides_processes for w in self._watches) and self._host.main_pid is not None:
             users = [self._host.main_pid]
-        seen: dict[str, str] = {}
-        for pid in users[:MOST_ENVIRONMENTS]:
-            seen |= _environment(pid, tries=1)
-        if seen:
-            self._environment_of_users = True
-            self._environment = seen
+        if not users:
+            return
+        self._environment_of_users = True
+        read = [found for pid in users[:MOST_ENVIRONMENTS] if (found := _environment(pid, tries=1))]
+        if read:  # though nothing of it may matter
+            self._environment = {k: v for found in read for k, v in redact_environment(found).items()}
             self._writer.update(process=self._process())
 
     def _process(self) -> Process:
@@ -587,7 +589,7 @@ def library_hints(command: Sequence[str], pid: int | None) -> list[str]:
 
 
 def _environment(pid: int | None, *, tries: int = ENVIRONMENT_TRIES) -> dict[str, str]:
-    """What matters of a process's environment, without secrets, as far as we may see it."""
+    """A process's environment, secrets and all; empty where there is none yet, or we may not see it."""
     if pid is None:
         return {}
     found: dict[str, str] = {}
@@ -599,4 +601,4 @@ def _environment(pid: int | None, *, tries: int = ENVIRONMENT_TRIES) -> dict[str
                 break
             if attempt < tries - 1:
                 time.sleep(0.001)
-    return redact_environment(found)
+    return found
