@@ -21,6 +21,18 @@ def table(lengths_s, **columns) -> Samples:
     return Samples(starts, ends, {k: np.asarray(v, np.float64) for k, v in columns.items()})
 
 
+def test_a_robust_spread_is_the_standard_deviation_of_normal_values_and_no_outlier_moves_it():
+    values = np.random.default_rng(0).normal(5.0, 2.0, 10_000)
+
+    assert stats.robust_spread(values) == pytest.approx(2.0, rel=0.03)
+    assert stats.robust_spread(np.append(values, 1e9)) == pytest.approx(2.0, rel=0.03)
+
+
+def test_nothing_and_one_value_have_no_spread():
+    assert stats.robust_spread(np.empty(0)) == 0.0
+    assert stats.robust_spread(np.array([7.0])) == 0.0
+
+
 def test_a_mean_is_weighted_by_the_length_of_its_samples():
     assert stats.mean(table([3.0, 1.0], gr_active=[0.0, 1.0]), "gr_active") == 0.25
 

@@ -15,6 +15,7 @@ import numpy as np
 from perfzero.series.anchors import Stretch, Train
 from perfzero.series.period import autocorrelation, peak_between
 from perfzero.series.rhythms import ALIKE, Rhythm, regular_part_s
+from perfzero.series.stats import robust_spread
 from perfzero.values import FloatArray
 
 SHORTEST = 5
@@ -236,7 +237,7 @@ def level_at(step_s: float, parts: tuple[Stretch, ...], *, over: float = AVERAGE
         if not len(joined):
             continue
         middle = float(np.median(joined))
-        spread = 1.4826 * float(np.median(np.abs(joined - middle)))
+        spread = robust_spread(joined)
         top = float(np.nanmax(np.concatenate([column for _, column in columns])))
         if top < (BARELY if name.endswith("active") else BARELY_BYTES):
             continue

@@ -31,7 +31,7 @@ import numpy as np
 from perfzero.series.anchors import LONGEST_TABLE
 from perfzero.series.gaps import Runs, find_gaps, stretches
 from perfzero.series.segments import median
-from perfzero.series.stats import shared_out
+from perfzero.series.stats import robust_spread, shared_out
 from perfzero.values import FloatArray, IntArray, Samples
 
 LONGER = 1.5
@@ -237,7 +237,7 @@ def _in_steps(samples: Samples, starts_ns: IntArray) -> tuple[list[_Event], IntA
     if np.count_nonzero(whole) < FEWEST_STEPS:
         return [], parts
     middle = float(np.median(length[whole]))
-    spread = _spread(length[whole])
+    spread = robust_spread(length[whole])
     # If each fourth step is a long one, that is usual, however little the others spread.
     often_long = float(np.quantile(length[whole], 1 - 1 / (1 + RARE))) >= LONGER * middle
     if spread > NO_USUAL * middle or often_long:
@@ -245,7 +245,7 @@ def _in_steps(samples: Samples, starts_ns: IntArray) -> tuple[list[_Event], IntA
     long = length >= max(LONGER, 1.0 + BEYOND * max(spread / middle, SPREAD_FLOOR)) * middle
     # An evaluation has many short steps, which must not widen the spread they are held against.
     near = length[whole & (length > middle / LONGER) & (length < LONGER * middle)]
-    usual_spread = max(_spread(near), SPREAD_FLOOR * middle)
+    usual_spread = max(robust_spread(near), SPREAD_FLOOR * middle)
     short = whole & (length <= min(middle / LONGER, float(np.median(near)) - BEYOND * usual_spread))
     levels = _levels(samples, intervals)
     slowest = float(np.quantile(length[whole & ~long], 0.99))
@@ -345,7 +345,7 @@ def _in_gaps(samples: Samples, step_s: float | None) -> tuple[list[_Event], IntA
         if len(usual) < FEWEST_STEPS:
             return [], parts
         logs = np.log(np.maximum(length, 1e-9))
-        spread = _spread(logs[~cut])
+        spread = robust_spread(logs[~cut])
         far = BEYOND * max(spread, GAP_SPREAD_FLOOR)
         long = (length >= GAP_LONGER * middle) & (logs - np.log(middle) >= far)
         often = float(np.count_nonzero(~long & ~cut))
@@ -425,12 +425,7 @@ def _middle(distances: Sequence[float]) -> tuple[float | None, float]:
     middle = float(np.median(distances))
     if len(distances) < 2:
         return middle, float("nan")
-    return middle, _spread(np.array(distances)) / middle
-
-
-def _spread(values: FloatArray) -> float:
-    """Robust standard deviation: 1.4826 times the median distance from the median."""
-    return 1.4826 * float(np.median(np.abs(values - np.median(values))))
+    return middle, robust_spread(np.array(distances)) / middle
 
 
 def _nothing_between(first: _Event, second: _Event, parts: IntArray) -> bool:

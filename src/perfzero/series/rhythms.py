@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perfzero.series.anchors import Stretch, Train
+from perfzero.series.stats import robust_spread
 from perfzero.values import FloatArray
 
 FEWEST = 8
@@ -78,7 +79,7 @@ def rhythm_of(train: Train, parts: Sequence[Stretch]) -> Rhythm | None:
     if len(joined) < FEWEST:
         return None
     middle = float(np.median(joined))
-    spread = 1.4826 * float(np.median(np.abs(joined - middle)))
+    spread = robust_spread(joined)
     if spread > REGULAR * middle:
         return None
     fence = min(max(4.0 * spread, 0.1 * middle, 1.5 * pitch), 0.65 * middle)

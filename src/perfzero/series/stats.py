@@ -41,6 +41,15 @@ SHORTEST_BLOCK = 2
 """Steps per block: what an onset found too late adds to one step it takes from the next."""
 
 
+def robust_spread(values: FloatArray) -> float:
+    """
+    Standard deviation of *values* (n,) by their median distance from the median; 0 where there are none.
+
+    1.4826 times that distance is the standard deviation of normal values (Hampel, 1974).
+    """
+    return 1.4826 * float(np.median(np.abs(values - np.median(values)))) if len(values) else 0.0
+
+
 def weighted_mean(values: FloatArray, weights: FloatArray) -> float:
     """Mean of the finite *values* (n,) by *weights* (n,); NaN where nothing is left to average."""
     known = np.isfinite(values) & np.isfinite(weights)

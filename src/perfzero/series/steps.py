@@ -46,6 +46,7 @@ from perfzero.series.hidden import (
 )
 from perfzero.series.period import repeat_lag
 from perfzero.series.rhythms import ALIKE, EXPLAINED, FEWEST, IN_WINDOW, OTHER, Rhythm, agreed, rhythm_of
+from perfzero.series.stats import robust_spread
 from perfzero.series.work import (
     GROUPS,
     MOST_MICRO,
@@ -57,7 +58,6 @@ from perfzero.series.work import (
     counted,
     done_by,
     lag_of,
-    spread_of,
     takes_turns,
     turns_of,
     uneven,
@@ -335,7 +335,7 @@ def _climb(beats: list[Rhythm], parts: tuple[Stretch, ...]) -> tuple[Steps, bool
 def _unequal(rhythm: Rhythm, work: Sequence[FloatArray]) -> NoSteps | None:
     """The doubt about *rhythm* if its intervals hold unequal amounts of *work*; else None."""
     amount = amounts(work)
-    if spread_of(amount) > max(UNEVEN, 2.0 * rhythm.jitter):
+    if robust_spread(amount) > max(UNEVEN, 2.0 * rhythm.jitter):
         return NoSteps(
             "Something comes back at regular intervals, but now more and now less work is done in between: "
             "these may be the beats of a timer, such as that of a CPU quota, parts of a step, or steps of "
@@ -346,7 +346,7 @@ def _unequal(rhythm: Rhythm, work: Sequence[FloatArray]) -> NoSteps | None:
         return None
     quarters = np.array_split(whole, 4)
     middles = np.array([np.median(own) for own in quarters])
-    within = spread_of(np.concatenate([own - m for own, m in zip(quarters, middles, strict=True)]))
+    within = robust_spread(np.concatenate([own - m for own, m in zip(quarters, middles, strict=True)]))
     # The median of n normal values scatters by 1.25 / √n of what they do.
     if np.ptp(middles) > max(UNEVEN, DRIFTS * 1.25 * within / np.sqrt(len(quarters[-1]))):
         return NoSteps(
@@ -466,7 +466,7 @@ def _micro(beat: Rhythm, whole: Rhythm, parts: tuple[Stretch, ...]) -> tuple[flo
             [work_between(on, done_by(part, only="dram_read_bytes"))[:, 0] for on, part in pairs]
         )
     middle = float(np.median(same))
-    if float(np.median(np.abs(same - middle))) * 1.4826 > MICRO_ALIKE * middle:
+    if robust_spread(same) > MICRO_ALIKE * middle:
         return None
     # Forward and backward pass may do nearly as much, but in each step anew the one does more than the other.
     if number == 2 and _differs(same[:, None], np.concatenate(places)).any():

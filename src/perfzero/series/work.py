@@ -248,8 +248,3 @@ def amounts(work: Sequence[FloatArray]) -> FloatArray:
     relative, _ = centred(work, clipped=False)
     joined = np.concatenate(relative)
     return np.median(joined, axis=1) if joined.shape[1] else np.empty(0)
-
-
-def spread_of(values: FloatArray) -> float:
-    """Standard deviation of *values* (n,), by the median one; 0 where there are none."""
-    return 1.4826 * float(np.median(np.abs(values - np.median(values)))) if len(values) else 0.0
