@@ -572,24 +572,40 @@ def test_a_promise_is_the_remedys_own_or_else_the_verdicts(monkeypatch) -> None:
 def test_a_fix_that_is_not_named_was_not_promised(monkeypatch) -> None:
     gains = load(monkeypatch, "gains/run.py")
     other, nothing = gains.promise_of(told("fp32_path"), "CUDA graph"), gains.promise_of(told(None), "TF32")
-    row = gains.Row("x", other, (4.0, 4.0), None, ())
+    row = gains.Row("x", other, 4.0, (4.0, 4.0), (1.0, 1.0), None, ())
 
     assert (other.named, nothing.named, nothing.low) == (False, False, None)
     assert (row.inside, row.ok) == (True, False)
-    assert not gains.Row("x", nothing, (4.0,), None, ()).inside
+    assert not gains.Row("x", nothing, 4.0, (4.0,), (1.0,), None, ()).inside
 
 
 @pytest.mark.parametrize(
-    ("achieved", "inside"),
-    [((2.0, 8.0), True), ((7.1, 7.1), False), ((1.0, 2.0), False), ((2.0, 4.2), False)],
+    ("fixed_ms", "inside"),
+    [((5.0, 5.0), True), ((2.5, 3.0), False), ((9.0, 15.0), False), ((2.0, 8.0), True)],
 )
-def test_the_gain_achieved_is_the_geometric_mean_of_the_rounds(
-    monkeypatch, achieved: tuple[float, ...], inside: bool
+def test_the_gain_achieved_is_that_over_the_steps_that_were_watched(
+    monkeypatch, fixed_ms: tuple[float, ...], inside: bool
 ) -> None:
+    """However fast the host has become since: 3 to 7 times were promised of steps of 20 ms."""
     gains = load(monkeypatch, "gains/run.py")
     promise = gains.promise_of(told("fp32_path"), "TF32")
+    row = gains.Row("fp32_gemm", promise, 20.0, (30.0, 34.0), fixed_ms, None, ())
 
-    assert gains.Row("fp32_gemm", promise, achieved, None, ()).inside == inside
+    assert row.inside == inside
+    assert (row.gain, row.pace) == (pytest.approx(20.0 / np.mean(fixed_ms)), pytest.approx(1.6))
+
+
+def test_a_report_without_the_programs_own_step_is_not_known(monkeypatch, tmp_path: Path) -> None:
+    gains = load(monkeypatch, "gains/run.py")
+    (tmp_path / "fp32_gemm").mkdir()
+    (tmp_path / "fp32_gemm" / "report.json").write_text(json.dumps({"gpus": [told("fp32_path")]}))
+
+    assert gains.known("fp32_gemm", tmp_path) is None
+    (tmp_path / "fp32_gemm" / "own_step.json").write_text('{"step_ms": 2.7}')
+    assert gains.known("fp32_gemm", tmp_path) == (told("fp32_path"), 2.7)
+    (tmp_path / "fp32_gemm" / "own_step.json").write_text('{"step_ms": null}')
+    assert gains.known("fp32_gemm", tmp_path) is None
+    assert gains.known("tiny_kernels", tmp_path) is None
 
 
 def test_the_limit_met_is_the_largest_part_of_the_time_or_what_the_verdict_names(
@@ -602,15 +618,18 @@ def test_the_limit_met_is_the_largest_part_of_the_time_or_what_the_verdict_names
     assert gains.limits_of(told(None)) == ()
 
 
-def test_a_round_compares_turns_of_both_programs(monkeypatch) -> None:
+def test_each_turn_has_the_mean_of_the_steps_in_it(monkeypatch) -> None:
     """The fixed program's steps are half as long; a step that began before its turn does not count."""
     gains = load(monkeypatch, "gains/run.py")
     before, after = steps_of(np.full(100, 20.0)), steps_of(np.array([900.0] + [10.0] * 100))
     turns = [(0, 0, SECOND), (1, 500 * MS, 2 * SECOND), (1, SECOND, 2 * SECOND), (0, SECOND, 2 * SECOND)]
 
-    assert gains.gains_of([before, after], turns) == pytest.approx((2.0, 2.0))
+    assert gains.means_of([before, after], turns) == (
+        pytest.approx((20.0, 20.0)),
+        pytest.approx((10.0, 10.0)),
+    )
     with pytest.raises(ValueError, match="no step of the fixed program"):
-        gains.gains_of([before, after], [(1, 0, 500 * MS)])
+        gains.means_of([before, after], [(1, 0, 500 * MS)])
 
 
 LOGS_STEPS = """
@@ -631,8 +650,8 @@ def test_two_programs_take_turns_and_are_ended(monkeypatch, tmp_path: Path) -> N
     base, fixed = (["python3", "-c", LOGS_STEPS, str(length)] for length in (0.040, 0.010))
     found = gains.in_turns(base, fixed, folder=tmp_path)
 
-    assert len(found) == 2
-    assert all(2 < gain < 5 for gain in found)
+    assert [len(turns) for turns in found] == [2, 2]
+    assert all(2 < before / fixed < 5 for before, fixed in zip(*found, strict=True))
     sizes = {path: path.stat().st_size for path in tmp_path.glob("*.steps")}
     pauses = {path.stem: np.diff(gains.step_log.read_steps(path)["end_ns"]).max() / 1e9 for path in sizes}
     assert pauses["base"] > 0.8
@@ -667,20 +686,25 @@ def test_what_a_report_tells_is_not_measured_again(monkeypatch, tmp_path: Path) 
     gains = load(monkeypatch, "gains/run.py")
     (tmp_path / "fp32_gemm").mkdir()
     (tmp_path / "fp32_gemm" / "report.json").write_text(json.dumps({"gpus": [told("fp32_path")]}))
+    (tmp_path / "fp32_gemm" / "own_step.json").write_text('{"step_ms": 9.0}')
     commands: list[list[str]] = []
 
     def watch(command: list[str], **_: object) -> dict:
         commands.append(command)
-        return told("well_used", tensor=0.9)
+        return {**told("well_used", tensor=0.9), "steady": {"start_ns": SECOND, "end_ns": 3 * SECOND}}
 
     monkeypatch.setattr(gains.watched, "watch", watch)
-    monkeypatch.setattr(gains, "in_turns", lambda *_, **__: (3.0, 3.1))
+    monkeypatch.setattr(gains, "in_turns", lambda *_, **__: ((9.0, 9.3), (3.0, 3.1)))
     row = gains.measure("fp32_gemm", tmp_path / "w", argparse.Namespace(reports=tmp_path))
 
-    assert (row.promise.verdict, row.after) == ("fp32_path", "well_used")
+    assert (row.promise.verdict, row.watched_ms, row.after) == ("fp32_path", 9.0, "well_used")
     assert commands == [["python3", "zoo/fp32_gemm.py", "--tf32", "--seconds", "14"]]
-    gains.measure("fp32_gemm", tmp_path / "w", argparse.Namespace(reports=None))
-    assert commands[1:] == [["python3", "zoo/fp32_gemm.py", "--seconds", "14"], commands[0]]
+
+    (tmp_path / "fp32_gemm-before.steps").write_bytes(steps_of(np.r_[[40.0] * 25, [8.0] * 300]).tobytes())
+    row = gains.measure("fp32_gemm", tmp_path / "fp32_gemm", argparse.Namespace(reports=None))
+    assert row.watched_ms == pytest.approx(8.0)
+    log = str(tmp_path / "fp32_gemm-before.steps")
+    assert commands[1:] == [["python3", "zoo/fp32_gemm.py", "--seconds", "14", "--log", log], commands[0]]
 
 
 def test_the_time_a_pair_needs_is_that_of_what_no_report_tells(monkeypatch, tmp_path: Path) -> None:
@@ -689,6 +713,7 @@ def test_the_time_a_pair_needs_is_that_of_what_no_report_tells(monkeypatch, tmp_
     for case in ("fp32_gemm", "tiny_kernels", "tiny_kernels_graph"):
         (tmp_path / case).mkdir()
         (tmp_path / case / "report.json").write_text(json.dumps({"gpus": [told("fp32_path")]}))
+        (tmp_path / case / "own_step.json").write_text('{"step_ms": 9.0}')
 
     def needed_s(name: str, reports: Path | None) -> float:
         return gains.needed_s(name, argparse.Namespace(reports=reports))
@@ -704,8 +729,14 @@ def test_no_pair_is_begun_that_would_end_after_the_budget(
     monkeypatch, tmp_path: Path, budget: str, run: bool
 ) -> None:
     gains = load(monkeypatch, "gains/run.py")
-    monkeypatch.setattr(gains.watched, "watch", lambda *_, **__: told("fp32_path", tensor=1.0))
-    monkeypatch.setattr(gains, "in_turns", lambda *_, **__: (4.0, 4.0))
+
+    def watch(command: list[str], **_: object) -> dict:
+        if "--log" in command:
+            Path(command[-1]).write_bytes(steps_of(np.full(100, 20.0)).tobytes())
+        return {**told("fp32_path", tensor=1.0), "steady": {"start_ns": 0, "end_ns": SECOND}}
+
+    monkeypatch.setattr(gains.watched, "watch", watch)
+    monkeypatch.setattr(gains, "in_turns", lambda *_, **__: ((20.0, 20.0), (5.0, 5.0)))
 
     assert gains.main(["--out", str(tmp_path), "--only", "fp32_gemm", "--budget", budget]) == (
         0 if run else 1

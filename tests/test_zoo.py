@@ -199,31 +199,71 @@ def test_another_verdict_than_the_expected_one_is_a_problem(
 def test_a_finding_or_a_step_time_that_must_not_be_there_is_a_problem(load) -> None:
     tool = load("make_recordings")
     good = tool.Verdict(rule="well_used", findings=("well_used",))
-    worse = tool.Verdict(rule="well_used", findings=("well_used", "periodic_stall"), step_s=0.02)
+    worse = tool.Verdict(
+        rule="well_used", findings=("well_used", "periodic_stall"), step_s=0.02, interval_s=(0.02, 0.02)
+    )
     steps, none = tool.choose(["evaluation_every_n", "variable_batches_rounded"])
 
     assert tool.disagreements(steps, good) == tool.disagreements(none, good) == []
-    assert tool.disagreements(steps, worse, step_ms=20.0) == ["periodic_stall is among the findings"]
+    assert tool.disagreements(steps, worse, own=tool.Own(20.0, 20.0)) == [
+        "periodic_stall is among the findings"
+    ]
     assert tool.disagreements(none, worse, where="trimmed: ") == [
         "trimmed: a step time of 20.0 ms, where there is none"
     ]
 
 
-@pytest.mark.parametrize(("found_s", "problems"), [(0.01019, 0), (0.01021, 1), (0.02, 1), (None, 0)])
+def told_of_steps(tool: ModuleType, step_s: float | None, *, margin: float = 0.0) -> object:
+    """A verdict on fp32_gemm from 1 to 3 s, with a step time and its interval seen from 1.5 to 2 s."""
+    interval = None if step_s is None else (step_s * (1 - margin), step_s * (1 + margin))
+    return tool.Verdict(
+        rule="fp32_path",
+        findings=("fp32_path",),
+        step_s=step_s,
+        interval_s=interval,
+        seen_ns=() if step_s is None else ((1_500_000_000, 2_000_000_000),),
+        judged_ns=(1_000_000_000, 3_000_000_000),
+    )
+
+
+@pytest.mark.parametrize(("found_s", "problems"), [(0.01019, 0), (0.01021, 2), (0.02, 2), (None, 0)])
 def test_a_step_time_may_be_two_percent_off_the_program_s_own(
     load, tmp_path: Path, found_s: float | None, problems: int
 ) -> None:
     """Steps of 10 ms after a second of slower ones, which the judged stretch leaves out."""
     tool = load("make_recordings")
     (tmp_path / "steps").write_bytes(logged([50.0] * 20 + [10.0] * 200))
-    verdict = tool.Verdict(
-        rule="fp32_path", findings=("fp32_path",), step_s=found_s, judged_ns=(1_000_000_000, 3_000_000_000)
-    )
-    step_ms, jitter = tool.own_step(tmp_path / "steps", verdict)
+    verdict = told_of_steps(tool, found_s)
+    own = tool.own_step(tmp_path / "steps", verdict)
     [case] = tool.choose(["fp32_gemm"])
 
-    assert (step_ms, jitter) == (pytest.approx(10), pytest.approx(0, abs=1e-9))
-    assert len(tool.disagreements(case, verdict, step_ms=step_ms)) == problems
+    assert (own.step_ms, own.jitter) == (pytest.approx(10), pytest.approx(0, abs=1e-9))
+    assert own.seen_ms == (None if found_s is None else pytest.approx(10))
+    assert len(tool.disagreements(case, verdict, own=own)) == problems
+
+
+@pytest.mark.parametrize(
+    ("step_ms", "margin", "problem"),
+    [
+        (10.0, 0.10, None),
+        (10.0, 0.0, "a mean step from 10.00 to 10.00 ms, by its own clock 10.57"),
+        (10.6, 0.10, "a step time of 10.60 ms, by its own clock 10.00"),
+    ],
+)
+def test_a_step_time_is_that_of_the_steps_seen_and_its_interval_that_of_the_whole_stretch(
+    load, tmp_path: Path, step_ms: float, margin: float, problem: str | None
+) -> None:
+    """Steps take 10 ms until 2 s, where they are seen, and 11.2 ms in the second that is not looked at."""
+    tool = load("make_recordings")
+    (tmp_path / "steps").write_bytes(logged([10.0] * 200 + [11.2] * 100))
+    verdict = told_of_steps(tool, step_ms / 1e3, margin=margin)
+    own = tool.own_step(tmp_path / "steps", verdict)
+    [case] = tool.choose(["fp32_gemm"])
+    problems = tool.disagreements(case, verdict, own=own)
+
+    assert (own.seen_ms, own.step_ms) == (pytest.approx(10), pytest.approx(10.57, abs=0.01))
+    assert len(problems) == (problem is not None)
+    assert problem is None or problems[0].startswith(problem)
 
 
 @pytest.mark.parametrize("name", ["fp32_gemm", "killed"])
@@ -250,8 +290,8 @@ def test_without_a_log_or_two_steps_in_the_stretch_there_is_no_step_time(load, t
     verdict = tool.Verdict(judged_ns=(5_000_000_000, 9_000_000_000))
     (tmp_path / "steps").write_bytes(logged([10.0] * 5))
 
-    assert tool.own_step(tmp_path / "none", verdict) == (None, None)
-    assert tool.own_step(tmp_path / "steps", verdict) == (None, None)
+    assert tool.own_step(tmp_path / "none", verdict) == tool.Own()
+    assert tool.own_step(tmp_path / "steps", verdict) == tool.Own()
 
 
 def test_only_whole_steps_inside_the_stretch_count(load, tmp_path: Path) -> None:
@@ -263,6 +303,36 @@ def test_only_whole_steps_inside_the_stretch_count(load, tmp_path: Path) -> None
     assert rows["ms"].tolist() == [10.0, 20.0, 30.0, 40.0]  # they end at 10, 30, 60 and 100 ms
     assert step_log.inside(rows, 5_000_000, 61_000_000).tolist() == [20.0, 30.0]
     assert step_log.inside(rows, 61_000_000, 99_000_000).tolist() == []
+
+
+def test_a_log_is_kept_to_the_microsecond_in_a_few_bytes_per_step(load, tmp_path: Path) -> None:
+    """Of no step as well; and what is no such file is refused."""
+    step_log = load("step_log")
+    (tmp_path / "steps").write_bytes(logged([10.0004, 20.0, 30.0] * 500))
+    rows = step_log.read_steps(tmp_path / "steps")
+    for kept in (rows, rows[:0]):
+        step_log.pack(kept, tmp_path / "own.npz")
+        again = step_log.unpack(tmp_path / "own.npz")
+
+        assert np.abs(again["end_ns"] - kept["end_ns"]).max(initial=0) < 1000
+        assert np.abs(again["ms"] - kept["ms"]).max(initial=0) < 0.001
+    step_log.pack(rows, tmp_path / "own.npz")
+    assert (tmp_path / "own.npz").stat().st_size < len(rows) * 4
+    with pytest.raises(ValueError, match="pickle"):
+        step_log.unpack(tmp_path / "steps")
+
+
+def test_steps_of_several_times_are_those_that_lie_in_one_as_a_whole(load, tmp_path: Path) -> None:
+    step_log = load("step_log")
+    (tmp_path / "steps").write_bytes(logged([10.0, 20.0, 30.0, 40.0]))
+    rows = step_log.read_steps(tmp_path / "steps")
+
+    assert step_log.of_spans(rows, [(0, 31_000_000), (50_000_000, 101_000_000)]).tolist() == [
+        10.0,
+        20.0,
+        40.0,
+    ]
+    assert step_log.of_spans(rows, []).tolist() == []
 
 
 def test_a_step_with_an_evaluation_in_it_is_not_the_step(load) -> None:

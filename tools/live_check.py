@@ -47,12 +47,17 @@ PARTS: Mapping[int, tuple[Step, ...]] = {
     1: (_zoo(1),),
     2: (_zoo(2),),
     3: (
-        Step("warm-up", ("benchmarks/warmup/run.py", "--out", "{out}/warmup", "--budget", "250"), 260.0, 12),
+        Step(
+            "warm-up",
+            ("benchmarks/warmup/run.py", "--out", "{out}/warmup", "--work", "{work}/warmup", "--budget", "250"),
+            260.0,
+            12,
+        ),
         Step(
             "gains",
             (
                 "benchmarks/gains/run.py", "--out", "{out}/gains", "--reports", "{work}/zoo/logs",
-                "--budget", "330",
+                "--work", "{work}/gains", "--budget", "330",
             ),
             335.0,
             12,

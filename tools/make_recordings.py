@@ -4,8 +4,8 @@ Runs the cases of the zoo under `perfzero run`, checks the verdicts, and packs a
     python tools/make_recordings.py --out OUT [--only fp32_gemm,tiny_kernels | --part 1/2]
 
 Into OUT go five files: results.json, results.txt (the table), recordings.tar.gz
-(recordings/<case>/: the trimmed recording with command.txt and own_step.json, the program's own step
-time, as for tests/recordings/),
+(recordings/<case>/: the trimmed recording with command.txt and own_steps.npz, the program's own log of
+its steps, as for tests/recordings/),
 logs.tar.gz (what each program and perfzero printed, and the full reports) and steps.tar.gz (the
 programs' own logs of their steps). The raw recordings stay
 in a temporary folder. The verdict is taken twice: from the whole recording, and from the trimmed
@@ -42,7 +42,10 @@ LIMIT_BYTES = 400_000
 """Most that a trimmed recording may take on disk."""
 
 STEP_BAR = 0.02
-"""By how much of itself the program's own step time may be missed."""
+"""
+By how much of itself the program's own step time may be missed: of the very steps that were seen. The mean
+over the whole stretch that was judged, not all of it sampled, has to lie as near to the interval told.
+"""
 
 START_UP_S = 60.0
 """Beyond its steady loop, what a program, the recording's end and the analysis may take."""
@@ -62,9 +65,23 @@ class Verdict:
     tier: str = ""
     headline: str = ""
     step_s: float | None = None
+    interval_s: tuple[float, float] | None = None  # of the mean step
+    seen_ns: tuple[tuple[int, int], ...] = ()  # the times in which steps were seen
     judged_ns: tuple[int, int] | None = None  # the stretch that was judged
     slowdown: float | None = None
     cpu_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """
+    The mean step in ms by the program's own clock: of the steps that were seen, and of the stretch that was
+    judged; `jitter` is the standard deviation / mean of the latter. None where unknown.
+    """
+
+    seen_ms: float | None = None
+    step_ms: float | None = None
+    jitter: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +96,7 @@ class Result:
     wall_s: float = 0.0
     trimmed_bytes: int = 0
     program: dict[str, Any] = field(default_factory=dict)  # the line of JSON it printed
-    step_ms: float | None = None  # by the program's own clock, over the stretch that was judged
-    jitter: float | None = None  # of those steps: standard deviation / mean
+    own: Own = field(default_factory=Own)
     command: str = ""
     problems: tuple[str, ...] = ()
 
@@ -167,28 +183,40 @@ def observe(case: Case, *, work: Path) -> Result:
     keep_reports(folder, into=work / "logs" / case.name)
     verdict = read_verdict(folder / "report.json")
     program = last_json(ended.output)
-    step_ms, jitter = own_step(steps, verdict)
+    own = own_step(steps, verdict)
+    write_own(own, work / "logs" / case.name)
     problems = [
         *([] if held else ["the other process could not hold the counters"]),
         *(["ran into its time limit"] if ended.code is None else []),
         *([f"exit code {code}"] if code not in (None, case.exit_code) else []),
         *([] if program or case.exit_code else ["the program did not finish its loop"]),
-        *disagreements(case, verdict, step_ms=step_ms),
+        *disagreements(case, verdict, own=own),
     ]
     return Result(
         case.name, case.expected, verdict, exit_code=code, wall_s=round(ended.wall_s, 1),
-        program=program, step_ms=step_ms, jitter=jitter, command=command_line(case), problems=tuple(problems),
+        program=program, own=own, command=command_line(case), problems=tuple(problems),
     )  # fmt: skip
 
 
-def own_step(log: Path, verdict: Verdict) -> tuple[float | None, float | None]:
-    """The program's own step time in ms and its jitter in the stretch that was judged; None where unknown."""
+def own_step(log: Path, verdict: Verdict) -> Own:
+    """The program's own step times for what *verdict* is about."""
     if verdict.judged_ns is None or not log.is_file():
-        return None, None
+        return Own()
+    rows = step_log.read_steps(log)
+    seen_ms, _ = _mean_step(step_log.of_spans(rows, verdict.seen_ns))
+    return Own(seen_ms, *_mean_step(step_log.inside(rows, *verdict.judged_ns)))
+
+
+def _mean_step(lengths: Any) -> tuple[float | None, float | None]:
     try:
-        return step_log.step_of(step_log.inside(step_log.read_steps(log), *verdict.judged_ns))
+        return step_log.step_of(lengths)
     except ValueError:  # fewer than two steps
         return None, None
+
+
+def write_own(own: Own, folder: Path) -> None:
+    """Beside the report, for what compares the program with another."""
+    (folder / "own_step.json").write_text(json.dumps(asdict(own)) + "\n")
 
 
 def command_line(case: Case) -> str:
@@ -224,6 +252,7 @@ def read_verdict(path: Path) -> Verdict:
         gpu = document["gpus"][0]
         rule = gpu["verdict"]
         cost = document.get("cost") or {}
+        rhythm = gpu.get("rhythm")
         return Verdict(
             rule=rule["rule"] if rule else None,
             reason=gpu.get("no_verdict") or "",
@@ -232,6 +261,8 @@ def read_verdict(path: Path) -> Verdict:
             tier=gpu.get("tier", ""),
             headline=gpu.get("headline", ""),
             step_s=gpu.get("step_s"),
+            interval_s=(rhythm["low_s"], rhythm["high_s"]) if rhythm else None,
+            seen_ns=tuple((start, end) for start, end in rhythm["seen_ns"]) if rhythm else (),
             judged_ns=(gpu["steady"]["start_ns"], gpu["steady"]["end_ns"]) if gpu.get("steady") else None,
             slowdown=cost.get("slowdown"),
             cpu_share=cost.get("cpu_share"),
@@ -240,14 +271,8 @@ def read_verdict(path: Path) -> Verdict:
         return Verdict(reason=f"no readable report.json ({type(error).__name__}: {error})")
 
 
-def disagreements(
-    case: Case, verdict: Verdict, *, step_ms: float | None = None, where: str = ""
-) -> list[str]:
-    """
-    What *verdict* says otherwise than the case expects, and than the program's own clock, in words.
-
-    Every program of the zoo logs its steps, one that is killed as well, so without *step_ms* the log is lost.
-    """
+def disagreements(case: Case, verdict: Verdict, *, own: Own = Own(), where: str = "") -> list[str]:
+    """What *verdict* says otherwise than the case expects, and than the program's own clock, in words."""
     wrong = []
     if verdict.rule != case.expected:
         said = verdict.rule or f"no verdict ({verdict.reason})"
@@ -255,14 +280,29 @@ def disagreements(
     elif missing := [rule for rule in case.also if rule not in verdict.findings]:
         wrong += [f"{rule} is not among the findings" for rule in missing]
     wrong += [f"{rule} is among the findings" for rule in case.absent if rule in verdict.findings]
-    found_ms = None if verdict.step_s is None else verdict.step_s * 1e3
-    if found_ms is not None and not case.steps:
-        wrong.append(f"a step time of {found_ms:.1f} ms, where there is none")
-    elif found_ms is not None and step_ms is None:
-        wrong.append("a step time was told and the program logged none")
-    elif found_ms is not None and step_ms is not None and abs(found_ms / step_ms - 1) > STEP_BAR:
-        wrong.append(f"a step time of {found_ms:.2f} ms, by its own clock {step_ms:.2f}")
-    return [where + words for words in wrong]
+    return [where + words for words in (*wrong, *step_problems(case, verdict, own))]
+
+
+def step_problems(case: Case, verdict: Verdict, own: Own) -> list[str]:
+    """
+    What is wrong with the step time told, in words.
+
+    Every program of the zoo logs its steps, one that is killed as well, so without any the log is lost.
+    """
+    if verdict.step_s is None:
+        return []
+    told_ms = verdict.step_s * 1e3
+    if not case.steps:
+        return [f"a step time of {told_ms:.1f} ms, where there is none"]
+    if own.seen_ms is None or own.step_ms is None or verdict.interval_s is None:
+        return ["a step time was told and the program logged none"]
+    wrong = []
+    if abs(told_ms / own.seen_ms - 1) > STEP_BAR:
+        wrong.append(f"a step time of {told_ms:.2f} ms, by its own clock {own.seen_ms:.2f}")
+    low, high = (1e3 * end for end in verdict.interval_s)
+    if not low * (1 - STEP_BAR) <= own.step_ms <= high * (1 + STEP_BAR):
+        wrong.append(f"a mean step from {low:.2f} to {high:.2f} ms, by its own clock {own.step_ms:.2f}")
+    return wrong
 
 
 def last_json(output: str) -> dict[str, Any]:
@@ -306,8 +346,9 @@ def _trimmed(result: Result, case: Case, *, raw: Path, small: Path, work: Path) 
         return replace(result, problems=(*result.problems, f"trim ended with {ended.code}"))
     size = sum(path.stat().st_size for path in small.rglob("*") if path.is_file())
     (small / "command.txt").write_text(result.command + "\n")
-    own = {"step_ms": result.step_ms, "jitter": result.jitter}
-    (small / "own_step.json").write_text(json.dumps(own) + "\n")
+    steps = work / "steps" / case.name
+    if steps.is_file():
+        step_log.pack(step_log.read_steps(steps), small / "own_steps.npz")
     again = work / "logs" / case.name / "trimmed"
     analysed = checkout.run(
         [*checkout.PERFZERO, "analyze", str(small), "--output-dir", str(again)],
@@ -318,7 +359,7 @@ def _trimmed(result: Result, case: Case, *, raw: Path, small: Path, work: Path) 
         *result.problems,
         *([f"trimmed to {size} bytes, more than {LIMIT_BYTES}"] if size > LIMIT_BYTES else []),
         *([f"analyze of the trimmed one ended with {analysed.code}"] if analysed.code else []),
-        *disagreements(case, verdict, step_ms=result.step_ms, where="trimmed: "),
+        *disagreements(case, verdict, own=own_step(steps, verdict), where="trimmed: "),
     ]
     return replace(result, trimmed_bytes=size, trimmed_verdict=verdict, problems=tuple(problems))
 
@@ -344,23 +385,28 @@ def save(results: Sequence[Result], *, out: Path) -> None:
 
 
 COLUMNS = (
-    "expected", "verdict", "conf", "step ms", "own ms", "ratio", "jitter",
+    "expected", "verdict", "conf", "step ms", "own ms", "ratio", "low", "mean", "high", "jitter",
     "cost %", "cpu %", "wall s", "exit", "KB",
 )  # fmt: skip
-WIDTHS = (17, 17, 6, 9, 9, 8, 8, 8, 7, 8, 6, 6)
+WIDTHS = (17, 17, 6, 9, 9, 8, 9, 9, 9, 8, 8, 7, 8, 6, 6)
 
 
 def row(result: Result) -> str:
     verdict = result.verdict
-    both = verdict.step_s is not None and result.step_ms is not None
+    own = result.own
+    both = verdict.step_s is not None and own.seen_ms is not None
+    low_s, high_s = verdict.interval_s or (None, None)
     cells = (
         result.expected,
         verdict.rule or "-",
         _number(verdict.confidence, 1, 2),
         _number(verdict.step_s, 1e3, 3),
-        _number(result.step_ms, 1, 3),
-        _number(verdict.step_s / result.step_ms * 1e3 if both else None, 1, 4),
-        _number(result.jitter, 1, 3),
+        _number(own.seen_ms, 1, 3),
+        _number(verdict.step_s / own.seen_ms * 1e3 if both else None, 1, 4),
+        _number(low_s, 1e3, 3),
+        _number(own.step_ms, 1, 3),
+        _number(high_s, 1e3, 3),
+        _number(own.jitter, 1, 3),
         _number(verdict.slowdown, 100, 3),
         _number(verdict.cpu_share, 100, 1),
         _number(result.wall_s, 1, 1),
@@ -378,6 +424,10 @@ def _line(case: str, cells: Sequence[str]) -> str:
 
 
 def table(results: Sequence[Result]) -> str:
+    """
+    A row per case. step: as told; own: that of the same steps by the program's clock; ratio: step / own.
+    mean: by that clock over the whole stretch that was judged; low, high: the interval told, to hold it.
+    """
     return "\n".join([_line("case", COLUMNS), *(row(result) for result in results)])
 
 

@@ -6,12 +6,16 @@ Do fixes gain what was promised? Programs with a known fix, before and after it.
 
 A case of the zoo runs under `perfzero run`: its report promises an interval for the remedy that is
 the fix, and names the next limit. Then both versions run without perfzero, in turns: each is started once,
-and while one works the other is stopped (SIGSTOP), two turns of 4 s each. The gain is the mean step time
-before / after, over the steps that lie in the turns as a whole. At last the fixed program runs under
-`perfzero run`, to see which limit it has met.
+and while one works the other is stopped (SIGSTOP), two turns of 4 s each. At last the fixed program runs
+under `perfzero run`, to see which limit it has met.
 
---reports FOLDER holds reports that exist already, as FOLDER/<case>/report.json (logs.tar.gz of
-tools/make_recordings.py has them); what they tell is not measured again.
+The gain is the mean step time before / after, by the programs' own clocks: before in the stretch that was
+judged, for that is what the promise is about; after in the turns. A host changes its pace by a fifth within
+seconds, and with it that of a program which waits for it. So the turns of the version before tell how much
+the pace has changed since: "pace" is their step time / the watched one.
+
+--reports FOLDER holds reports that exist already, as FOLDER/<case>/report.json with own_step.json beside it
+(logs.tar.gz of tools/make_recordings.py has them); what they tell is not measured again.
 
 Into OUT go gains.json and gains.txt.
 """
@@ -104,17 +108,27 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`gains` are those of the rounds; `after` is the fixed program's verdict, `met` its limit in words."""
+    """
+    Step times in ms: `watched_ms` before the fix in the stretch that was judged; `before_ms` and `fixed_ms`
+    in the turns of each version. `after` is the fixed program's verdict, `met` its limit in words.
+    """
 
     program: str
     promise: Promise
-    gains: tuple[float, ...]
+    watched_ms: float
+    before_ms: tuple[float, ...]
+    fixed_ms: tuple[float, ...]
     after: str | None
     met: tuple[str, ...]
 
     @property
     def gain(self) -> float:
-        return float(np.exp(np.mean(np.log(self.gains))))
+        return self.watched_ms / float(np.mean(self.fixed_ms))
+
+    @property
+    def pace(self) -> float:
+        """How the step time before the fix has changed since the program was watched, as a factor."""
+        return float(np.mean(self.before_ms)) / self.watched_ms
 
     @property
     def inside(self) -> bool:
@@ -136,20 +150,29 @@ def measure(name: str, folder: Path, args: argparse.Namespace) -> Row:
     pair = PAIRS[name]
     base = program_of(name)
     fixed = [*base, *pair.fix]
-    before = reported(name, args.reports) or watched.watch(
-        [*base, "--seconds", str(SECONDS)], folder=folder.with_name(f"{name}-before"), seconds=SECONDS
-    )
-    gains = in_turns(base, fixed, folder=folder)
+    before, watched_ms = known(name, args.reports) or watch_steps(base, folder.with_name(f"{name}-before"))
+    before_ms, fixed_ms = in_turns(base, fixed, folder=folder)
     after = reported(pair.after, args.reports) or watched.watch(
         [*fixed, "--seconds", str(SECONDS)], folder=folder.with_name(f"{name}-after"), seconds=SECONDS
     )
     rule = after["verdict"]["rule"] if after["verdict"] else None
-    return Row(name, promise_of(before, pair.remedy), gains, rule, limits_of(after))
+    promise = promise_of(before, pair.remedy)
+    return Row(name, promise, watched_ms, before_ms, fixed_ms, rule, limits_of(after))
+
+
+def watch_steps(program: Sequence[str], folder: Path) -> tuple[Mapping, float]:  # type: ignore[type-arg]
+    """What the report says of the GPU under *program*, and the mean step in ms in the stretch it judged."""
+    log = folder.with_suffix(".steps")
+    command = [*program, "--seconds", str(SECONDS), "--log", str(log)]
+    gpu = watched.watch(command, folder=folder, seconds=SECONDS)
+    judged = gpu["steady"]["start_ns"], gpu["steady"]["end_ns"]
+    step_ms, _ = step_log.step_of(step_log.inside(step_log.read_steps(log), *judged))
+    return gpu, step_ms
 
 
 def needed_s(name: str, args: argparse.Namespace) -> float:
     """How long *name* takes: what no report tells is watched."""
-    watches = [reported(case, args.reports) for case in (name, PAIRS[name].after)].count(None)
+    watches = [known(name, args.reports), reported(PAIRS[name].after, args.reports)].count(None)
     return IN_TURNS_S + watches * WATCHED_S
 
 
@@ -165,6 +188,15 @@ def reported(case: str | None, reports: Path | None) -> Mapping | None:  # type:
         return None
     gpu: Mapping = json.loads((reports / case / "report.json").read_text())["gpus"][0]  # type: ignore[type-arg]
     return gpu
+
+
+def known(case: str, reports: Path | None) -> tuple[Mapping, float] | None:  # type: ignore[type-arg]
+    """What the report that exists of *case* says of its GPU, and the own step in ms; None without both."""
+    gpu = reported(case, reports)
+    if gpu is None or reports is None or not (reports / case / "own_step.json").is_file():
+        return None
+    step_ms = json.loads((reports / case / "own_step.json").read_text())["step_ms"]
+    return None if step_ms is None else (gpu, float(step_ms))
 
 
 def promise_of(gpu: Mapping, remedy: str) -> Promise:  # type: ignore[type-arg]
@@ -187,8 +219,10 @@ def limits_of(gpu: Mapping) -> tuple[str, ...]:  # type: ignore[type-arg]
 # --- in turns --------------------------------------------------------------------------------
 
 
-def in_turns(base: Sequence[str], fixed: Sequence[str], *, folder: Path) -> tuple[float, ...]:
-    """The gain in each round, from both programs by turns without perfzero."""
+def in_turns(
+    base: Sequence[str], fixed: Sequence[str], *, folder: Path
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The mean step in ms in each turn of *base*, and of *fixed*, without perfzero."""
     folder.mkdir(parents=True, exist_ok=True)
     logs = [folder / "base.steps", folder / "fixed.steps"]
     turns: list[tuple[int, int, int]] = []
@@ -203,12 +237,15 @@ def in_turns(base: Sequence[str], fixed: Sequence[str], *, folder: Path) -> tupl
         for round_ in range(ROUNDS):
             for which in (0, 1) if round_ % 2 == 0 else (1, 0):
                 turns.append((which, *turn(processes[which])))
-    return gains_of([step_log.read_steps(log) for log in logs], turns)
+    return means_of([step_log.read_steps(log) for log in logs], turns)
 
 
-def gains_of(steps: Sequence[np.ndarray], turns: Sequence[tuple[int, int, int]]) -> tuple[float, ...]:  # type: ignore[type-arg]
+def means_of(
+    steps: Sequence[np.ndarray],  # type: ignore[type-arg]
+    turns: Sequence[tuple[int, int, int]],
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """
-    Mean step time before / after, for the first turn of each, the second, and so on.
+    The mean step in ms in each turn before the fix, and in each after it, of the steps that lie in it whole.
 
     *steps*: the logs before and after the fix; *turns*: (0 or 1 of them, begin, end).
     """
@@ -218,7 +255,7 @@ def gains_of(steps: Sequence[np.ndarray], turns: Sequence[tuple[int, int, int]])
         if not len(lengths):
             raise ValueError(f"no step of the {'fixed' if which else 'first'} program lies in its turn")
         means[which].append(float(lengths.mean()))
-    return tuple(before / after for before, after in zip(*means, strict=True))
+    return tuple(means[0]), tuple(means[1])
 
 
 def turn(process: Popen[bytes]) -> tuple[int, int]:
@@ -247,17 +284,17 @@ def wait_for_steps(log: Path, process: Popen[bytes]) -> None:
 
 def table(rows: Sequence[Row]) -> str:
     lines = [
-        f"{'program':24}{'verdict':17}{'fix':6}{'promised':>14}{'achieved':>10}{'spread':>8}  "
+        f"{'program':24}{'verdict':17}{'fix':6}{'promised':>14}{'achieved':>10}{'pace':>7}  "
         f"{'next limit, foreseen':36}{'after the fix':17}"
     ]
     for row in rows:
         promise = row.promise
         promised = "-" if promise.low is None else f"{promise.low:.2f}-{promise.high:.2f}"
-        spread = max(row.gains) / min(row.gains) - 1
         next_limit = f"{promise.next_limit or '-'} ({'yes' if row.foreseen else 'no'})"
         lines.append(
             f"{row.program:24}{promise.verdict or '-':17}{'named' if promise.named else '-':6}{promised:>14}"
-            f"{row.gain:10.2f}{spread:8.1%}  {next_limit:36}{row.after or '-':17}{'OK' if row.ok else 'FAIL'}"
+            f"{row.gain:10.2f}{row.pace:7.2f}  {next_limit:36}{row.after or '-':17}"
+            f"{'OK' if row.ok else 'FAIL'}"
         )
     return "\n".join(lines)
 

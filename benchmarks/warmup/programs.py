@@ -5,6 +5,8 @@ Programs that warm up for some seconds, each for a reason of its own, and then w
 
 Into FILE goes a line of JSON: `begun_ns`, when the program's own work began (imports were over), and
 `warm_ns`, when its warm-up was over, both in Unix nanoseconds and after the GPU has done all that was queued.
+The steps after that go into a file of the same name that ends in .steps (zoo/loop.py), to see whether they
+are even.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ def main() -> None:
     step = CASES[args.case]()
     torch.cuda.synchronize()
     args.log.write_text(json.dumps({"begun_ns": begun_ns, "warm_ns": time.time_ns()}) + "\n")
-    repeat(step, args.steady)
+    log = str(args.log.with_suffix(".steps"))
+    loop.run(step, args=argparse.Namespace(seconds=args.steady, device="cuda", log=log), counts={}, warmup=0)
 
 
 def repeat(step: Step, seconds: float) -> None:
@@ -115,31 +118,28 @@ def autotuned() -> Step:
 
 
 def cudnn_benchmark() -> Step:
-    """cudnn.benchmark: for each size of images algorithms are built and timed as it first comes, 6 s each."""
+    """
+    cudnn.benchmark: in the first step algorithms are built and timed for each layer.
+
+    The batch keeps the GPU busy: a program that waits for its host gets faster for seconds afterwards.
+    """
     import torch
     import torchvision
 
     torch.backends.cudnn.benchmark = True
     model = torchvision.models.resnet50(weights=None).to("cuda", memory_format=torch.channels_last).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    labels = torch.randint(1000, (48,), device="cuda")
-    sizes = (192, 256)
-    batches = [
-        torch.randn(48, 3, side, side, device="cuda").to(memory_format=torch.channels_last) for side in sizes
-    ]
-    turn = 0
+    images = torch.randn(256, 3, 224, 224, device="cuda").to(memory_format=torch.channels_last)
+    labels = torch.randint(1000, (256,), device="cuda")
 
     def step() -> None:
-        nonlocal turn
-        images, turn = batches[turn % len(batches)], turn + 1
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast("cuda", torch.bfloat16):
             loss = torch.nn.functional.cross_entropy(model(images), labels)
         loss.backward()
         optimizer.step()
 
-    for _ in batches:
-        step()
+    step()
     return step
 
 

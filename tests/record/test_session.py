@@ -418,7 +418,18 @@ def test_of_a_gpu_that_others_use_only_the_launched_environment_is_known(library
 
 
 def steps(step_s: float) -> Steps:
-    return Steps(step_s, step_s, step_s, 0.0, None, None, np.empty(0, np.int64), "anchor", 9)
+    return Steps(
+        step_s,
+        step_s,
+        step_s,
+        0.0,
+        None,
+        None,
+        np.empty(0, np.int64),
+        np.empty((0, 2), np.int64),
+        "anchor",
+        9,
+    )
 
 
 def test_a_step_time_that_shows_late_spaces_the_windows_then(library, sampler, tmp_path, monkeypatch):

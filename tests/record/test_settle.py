@@ -69,7 +69,7 @@ def steps_begin_in(name):
 def test_kernels_being_tried_out_between_long_pauses_are_no_steady_state():
     """cuDNN chose its kernels for ten seconds, the GPU busy 1 to 3 % of the time; then steps began."""
     begun = steps_begin_in("resnet50_nchw")
-    assert begun > 15
+    assert begun > 8
     assert begun + SPAN_S - 1 < settled_in("resnet50_nchw") < begun + SPAN_S + 2
 
 

@@ -373,7 +373,18 @@ def steps_found(monkeypatch):
             step_s = next(left)
             if step_s is None:
                 return NoSteps("nothing repeats")
-            return Steps(step_s, step_s, step_s, 0.0, None, None, np.empty(0, np.int64), "anchor", 9)
+            return Steps(
+                step_s,
+                step_s,
+                step_s,
+                0.0,
+                None,
+                None,
+                np.empty(0, np.int64),
+                np.empty((0, 2), np.int64),
+                "anchor",
+                9,
+            )
 
         monkeypatch.setattr("perfzero.series.steps.find_steps", find)
         return looked

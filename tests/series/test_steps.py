@@ -347,7 +347,6 @@ def test_a_marked_step_in_a_single_channel_is_not_believed():
         # 12 GiB moved per step at 90 % of 4.8 TB/s.
         ("elementwise_chain", 0.0028, 0.0031, "anchor"),
         ("transformer_healthy", 0.169, 0.174, "anchor"),
-        ("resnet50_nchw", 0.102, 0.106, "anchor"),
         ("resnet50_channels_last", 0.053, 0.055, "anchor"),
         # 512 MiB at 8.2 GB/s, the launch after it included.
         ("pageable_copies", 0.060, 0.070, "anchor"),

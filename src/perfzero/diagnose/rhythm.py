@@ -40,6 +40,7 @@ def rhythm_of(e: Evidence) -> Rhythm | None:
             )
             for event in e.rare
         ),
+        seen_ns=tuple((int(start), int(end)) for start, end in steps.seen_ns),
     )
 
 

@@ -149,6 +149,7 @@ class Rhythm:
     `low_s`, `high_s`: 95 % interval of its mean length; `jitter`: standard deviation of single steps as a
     share of it; `count`: steps seen. `micro_s`, `micro_per_step`: the parts it repeats, as batches
     whose gradients are accumulated. `parts`: name and share of what the mean step consists of, in order.
+    `seen_ns`: [start, end) of the times in which steps were seen; the mean is of these.
     """
 
     step_s: float
@@ -160,6 +161,7 @@ class Rhythm:
     micro_per_step: int | None
     parts: tuple[tuple[str, float], ...]
     events: tuple[Event, ...]
+    seen_ns: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,6 +164,11 @@ def _rhythm() -> Schema:
                 "description": "what the mean step consists of, in its order: name and share of the step",
                 "items": {"type": "array", "minItems": 2, "maxItems": 2},
             },
+            "seen_ns": {
+                "type": "array",
+                "description": "start and end of each time in which steps were seen, Unix ns",
+                "items": {"type": "array", "minItems": 2, "maxItems": 2},
+            },
             "events": {
                 "type": "array",
                 "description": "what happens in some steps only",

@@ -20,8 +20,8 @@ accumulation (science.md §2.4, simulated). So steps are found by their anchors
 Trains become rhythms in `perfzero.series.rhythms`, work between onsets is weighed in `work`, and `hidden`
 looks for what samples or waits hide.
 
-The mean step time is the sum of the regular intervals over their number; an interval across a
-stall or a missed onset is left out. A wrong step time is worse than none.
+The mean step time is that of the intervals that hold one step's work and are not `STALLED`: an interval
+across a stall or a missed onset is left out. A wrong step time is worse than none.
 """
 
 from __future__ import annotations
@@ -136,6 +136,12 @@ LOST = 0.05
 SAME_WORK = 0.06
 """Spread of the work of equal steps whose times differ."""
 
+ONE_STEP = 0.2
+"""The work of one step, to that part of itself: half of it lies before a false onset."""
+
+STALLED = 0.5
+"""An interval longer than the median by that share of it holds a stall beside the step."""
+
 SOME = 3
 """The same where a pattern has to be told from beats of a few samples: fewer, for it may be short."""
 
@@ -153,7 +159,8 @@ class Steps:
 
     `low_s`, `high_s`: 95 % interval of the mean step time. `jitter`: standard deviation of single
     steps as a share of their mean. `starts_ns`: where steps begin in the stretches that were
-    sampled, strictly increasing; two neighbours need not be one step apart.
+    sampled, strictly increasing; two neighbours need not be one step apart. `seen_ns` (m, 2): from the
+    first to the last of them in each stretch. The mean is that of these times and no others.
     """
 
     step_s: float
@@ -163,6 +170,7 @@ class Steps:
     micro_s: float | None
     micro_per_step: int | None
     starts_ns: IntArray
+    seen_ns: IntArray
     how: Literal["anchor", "autocorrelation"]
     count: int
 
@@ -584,24 +592,40 @@ def _walk(values: FloatArray, lag: float) -> FloatArray:
 
 
 def _steps(rhythm: Rhythm, parts: tuple[Stretch, ...], *, micro: tuple[float, int] | None) -> Steps:
-    starts = np.concatenate(
-        [
-            part.start_ns + np.rint(on * part.spacing_ns).astype(np.int64)
-            for on, part in zip(rhythm.train.onsets, parts, strict=True)
-        ]
-    )
-    low, high = _interval(rhythm.steps_s)
+    onsets = [
+        part.start_ns + np.rint(on * part.spacing_ns).astype(np.int64)
+        for on, part in zip(rhythm.train.onsets, parts, strict=True)
+    ]
+    steps_s = _of_one_step(rhythm, parts)
+    mean = float(np.mean(steps_s))
+    low, high = _interval(steps_s)
     return Steps(
-        step_s=rhythm.mean_s,
+        step_s=mean,
         low_s=low,
         high_s=high,
-        jitter=rhythm.jitter,
+        jitter=float(np.std(steps_s)) / mean,
         micro_s=None if micro is None else micro[0],
         micro_per_step=None if micro is None else micro[1],
-        starts_ns=np.unique(starts),
+        starts_ns=np.unique(np.concatenate(onsets)),
+        seen_ns=np.array([(on[0], on[-1]) for on in onsets if len(on) > 1], np.int64).reshape(-1, 2),
         how="anchor",
-        count=len(rhythm.steps_s),
+        count=len(steps_s),
     )
+
+
+def _of_one_step(rhythm: Rhythm, parts: tuple[Stretch, ...]) -> FloatArray:
+    """
+    Lengths in s of the intervals of *rhythm* that hold the work of one step, slow and fast ones too.
+
+    The regular ones where work does not tell them.
+    """
+    pairs = list(zip(rhythm.train.onsets, parts, strict=True))
+    gaps = np.concatenate([np.diff(on) * part.spacing_ns / 1e9 for on, part in pairs])
+    amount = amounts(works_of(rhythm, parts))
+    if not len(amount):
+        return rhythm.steps_s
+    one = (np.abs(amount) <= ONE_STEP) & (gaps <= (1.0 + STALLED) * float(np.median(rhythm.steps_s)))
+    return gaps[one] if int(one.sum()) >= len(rhythm.steps_s) else rhythm.steps_s
 
 
 def _interval(steps_s: FloatArray) -> tuple[float, float]:
