@@ -49,7 +49,10 @@ PARTS: Mapping[int, tuple[Step, ...]] = {
     3: (
         Step(
             "warm-up",
-            ("benchmarks/warmup/run.py", "--out", "{out}/warmup", "--work", "{work}/warmup", "--budget", "250"),
+            (
+                "benchmarks/warmup/run.py", "--out", "{out}/warmup", "--work", "{work}/warmup",
+                "--budget", "250",
+            ),
             260.0,
             12,
         ),
