@@ -152,6 +152,24 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """
+    One look inside a process of the program by its own profiler, [start_ns, end_ns) from question to answer.
+
+    `file` in the recording's folder holds the trace of the steps between the times in `steps_ns`; without one
+    `reason` says why there is none. `cost_s` is how long the program was held up for it.
+    """
+
+    pid: int
+    start_ns: int
+    end_ns: int
+    file: str = ""
+    reason: str = ""
+    cost_s: float = 0.0
+    steps_ns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """Something worth knowing that happened while recording."""
 
@@ -203,7 +221,8 @@ class Observation:
 
     `pm` holds the samples of all windows but zoom bursts, `zoom` those of the bursts,
     `gpm`, `board` and `host` run all the time. A source that was not there is an empty table.
-    `board` columns come from NVML, `host` columns describe the observed process tree.
+    `board` columns come from NVML, `host` columns describe the observed process tree. No table holds what
+    was seen during a look inside the program: it is slower then.
     """
 
     gpu: Gpu
@@ -216,6 +235,7 @@ class Observation:
     windows: tuple[Window, ...] = ()
     gaps: tuple[Gap, ...] = ()
     notes: tuple[Note, ...] = ()
+    looks: tuple[Look, ...] = ()
     process: Process = field(default_factory=Process)
     cost: Cost | None = None
     complete: bool = True  # False: the recording was cut short (kill -9, full disk)

@@ -406,3 +406,11 @@ def test_with_standard_output_closed_a_gpu_is_watched_all_the_same(tmp_path: Pat
     done = in_a_shell(f"{RUN} --gpu 0 --profiling-duration 0.5 >&-; echo $? >&2", tmp_path)
     assert done.stderr == "0\n"
     assert {path.name for path in folder(tmp_path).iterdir()} >= FILES
+
+
+def test_a_program_that_runs_already_cannot_be_looked_into(
+    run: Perfzero, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*GPM, "--agent", "--pid", str(os.getpid())) == 2
+
+    assert "Only a program that perfzero starts (-- CMD) can be looked into" in capfd.readouterr().err

@@ -168,6 +168,13 @@ def recording_command(name: str) -> Callable[..., None]:
         source: Annotated[
             SourceName, typer.Option("--source", help="Force a source instead of the best there is.")
         ] = SourceName.AUTO,
+        agent: Annotated[
+            bool,
+            typer.Option(
+                "--agent/--no-agent",
+                help="Look once into the program that is started, for three steps, by its own profiler.",
+            ),
+        ] = False,
         output_format: Annotated[
             Format, typer.Option("--format", help="Text for people, or report.json.")
         ] = Format.TEXT,
@@ -185,6 +192,11 @@ def recording_command(name: str) -> Callable[..., None]:
             interval=profiling_interval,
             source=source,
         )
+        if agent and not target.command:
+            raise UsageError(
+                "Only a program that perfzero starts (-- CMD) can be looked into: leave --agent out.\n"
+                "Everything else is told of one that runs already, too."
+            )
         duration_s = None
         if profiling_duration is not None:
             duration_s = seconds(profiling_duration, option="--profiling-duration", low=0.1, high=30 * 86400)
@@ -212,6 +224,7 @@ def recording_command(name: str) -> Callable[..., None]:
                 force=force,
                 say=voice.say,
                 show=None if silent else voice.show,
+                agent=agent,
                 **({} if sure is None else {"judge": new_judge(), "sure": sure}),
             )
             recorder.start()
@@ -505,12 +518,12 @@ def give_to_invoker(path: Path, made: Sequence[Path], *, report: bool) -> None:
     if user is None:
         return
     from perfzero.report.analysis import FILES
-    from perfzero.store.schema import EVENTS, MANIFEST, parse_file_name
+    from perfzero.store.schema import is_ours
 
-    ours = {MANIFEST, EVENTS, *(FILES if report else ())}
+    ours = FILES if report else ()
     with contextlib.suppress(OSError):
         for name in os.listdir(path):
-            if name in ours or parse_file_name(name):
+            if name in ours or is_ours(name):
                 _give_file(path / name, user.uid, user.gid)
         for folder in made:
             os.chown(folder, user.uid, user.gid, follow_symlinks=False)

@@ -16,7 +16,7 @@ import resource
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from perfzero.errors import PerfzeroError
@@ -59,10 +59,15 @@ def invoking_user() -> Invoker | None:
 class Child:
     """The observed program, started by us."""
 
-    def __init__(self, command: Sequence[str], *, user: Invoker | None = None) -> None:
+    def __init__(
+        self, command: Sequence[str], *, user: Invoker | None = None, more: Mapping[str, str] | None = None
+    ) -> None:
+        """*more*: what its environment has beside ours."""
         environment = None
-        if user is not None:
-            environment = {**os.environ, "HOME": user.home, "USER": user.name, "LOGNAME": user.name}
+        if user is not None or more:
+            environment = {**os.environ, **(more or {})}
+        if environment is not None and user is not None:
+            environment |= {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
         # From here on signals are taken up by `wait`, none is lost, none kills us.
         self._signals = Signals()
         self._witness = Witness()

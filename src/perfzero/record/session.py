@@ -28,6 +28,7 @@ from perfzero.record.certainty import LEAST_PAUSE_S, PAUSE_SHARE, Certainty, Jud
 from perfzero.record.cost import Slowdown, slowdown
 from perfzero.record.kept_roofs import with_kept_roofs
 from perfzero.record.launch import Child, Invoker, invoking_user
+from perfzero.record.look import Looks
 from perfzero.record.policy import Settings
 from perfzero.record.progress import STATES, Progress
 from perfzero.record.watch import GpuWatch, SourceChoice, calm
@@ -93,7 +94,8 @@ class Recorder:
     Records one program or a set of GPUs into *output*.
 
     *say* is told in short sentences what is happening, *show* once a second how far it is. With a
-    *judge* it ends when the verdict has had the confidence *sure* for long enough.
+    *judge* it ends when the verdict has had the confidence *sure* for long enough. With an *agent*, a program
+    that is launched is looked into once, when it has been looked at closely from outside.
     """
 
     def __init__(
@@ -110,6 +112,7 @@ class Recorder:
         show: Callable[[Progress], None] | None = None,
         judge: Judge | None = None,
         sure: float = SURE,
+        agent: bool = False,
     ) -> None:
         self.path = output
         self._target = target
@@ -146,6 +149,9 @@ class Recorder:
         self._next_judgement_s = 0.0
         self._failed_judgements = 0
         self._ended_early = ""
+        self._looks: Looks | None = None
+        if agent and target.command:
+            self._looks = Looks(tell=lambda look: self._writer.look(look), say=say)
 
     @property
     def watched(self) -> Watched:
@@ -201,7 +207,7 @@ class Recorder:
         try:
             if target.command:
                 user = invoking_user()
-                self._watched = Child(target.command, user=user)
+                self._watched = Child(target.command, user=user, more=self._agent(user))
             else:
                 self._watched = Bystander(target.pid)
         except BaseException:
@@ -221,6 +227,17 @@ class Recorder:
             self._ended_early = text.splitlines()[0]
             self._note("source", text)
             self._say(text)
+
+    def _agent(self, user: Invoker | None) -> dict[str, str]:
+        """What the program's environment needs for a look inside; nothing where there is to be none."""
+        if self._looks is None:
+            return {}
+        self._resources.callback(self._looks.close)
+        try:
+            self._looks.open(user)
+        except OSError as error:
+            self._say(f"the program cannot be looked into: {error.strerror or error}")
+        return self._looks.environment(os.environ)
 
     def _begin(self, gpus: Sequence[Gpu], user: Invoker | None) -> None:
         """What `start` does once the program runs."""
@@ -269,6 +286,8 @@ class Recorder:
                     raise watch.fatal
             if not self._environment_of_users and any(w.state != "waiting for work" for w in self._watches):
                 self._read_environment()
+            if self._looks is not None:
+                self._look_inside(self._looks)
             if self._every_steps:
                 self._space_by_steps(now)
             if self._judge is not None and self._is_sure(self._judge, now):
@@ -299,6 +318,8 @@ class Recorder:
 
     def _close_sources(self) -> None:
         with ExitStack() as sources:
+            if self._looks is not None:
+                sources.callback(self._end_looks, self._looks)
             if self._host is not None:
                 sources.callback(self._host.close)
                 sources.callback(self._read_host)
@@ -312,6 +333,12 @@ class Recorder:
             if not self._watches:  # the program showed on none: then what was seen of all is the recording
                 for watch in self._candidates:
                     sources.callback(watch.keep)
+
+    def _end_looks(self, looks: Looks) -> None:
+        looks.hear()
+        if problem := looks.close(self.path):
+            self._note("look", problem)
+            self._say(problem)
 
     def _conclude(self, ended_ns: int) -> None:
         """Write into the manifest how it ended."""
@@ -403,6 +430,15 @@ class Recorder:
     def _users(self, host: Host) -> frozenset[int]:
         """The processes of the program that hold a context on a GPU, as far as the driver lists them."""
         return frozenset[int]().union(*(w.board.pids or () for w in self._watches)) & host.pids()
+
+    def _look_inside(self, looks: Looks) -> None:
+        """Once the GPUs have been looked at closely, ask who uses them; all, where the driver hides them."""
+        looks.hear()
+        if looks.asked or not self._watches or any(w.state != "watching" for w in self._watches):
+            return
+        if self._host is not None:
+            hidden = any(w.hides_processes for w in self._watches)
+            looks.ask(self._host.pids() if hidden else self._users(self._host))
 
     def _read_environment(self) -> None:
         """

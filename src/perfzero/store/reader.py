@@ -27,20 +27,22 @@ from perfzero.store.schema import (
     MAX_MANIFEST_BYTES,
     Manifest,
     file_name,
+    look_name,
     manifest_from_json,
     parse_file_name,
 )
 from perfzero.store.stream_reader import read_stream
-from perfzero.values import Gap, Gpu, Note, Observation, Samples, Window
+from perfzero.values import Gap, Gpu, Look, Note, Observation, Samples, Window
 
-_Event = TypeVar("_Event", Window, Gap, Note)
+_Event = TypeVar("_Event", Window, Gap, Look, Note)
 
 
 class Recording:
     """
     A recording on disk; `open_recording` makes one.
 
-    `path` is its folder, `manifest` what it says of itself. Streams are read when first asked for.
+    `path` is its folder, `manifest` what it says of itself, `looks` the looks inside the program. Streams are
+    read when first asked for.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Recording:
         windows: tuple[Window, ...] = (),
         gaps: tuple[Gap, ...] = (),
         notes: tuple[Note, ...] = (),
+        looks: tuple[Look, ...] = (),
         doubts: tuple[str, ...] = (),
     ) -> None:
         self.path = path
@@ -58,6 +61,7 @@ class Recording:
         self._windows = windows
         self._gaps = gaps
         self._notes = notes
+        self.looks = looks
         self._doubts = list(doubts)
         self._lock = threading.RLock()
         self._read: dict[tuple[str, int | None], Samples] = {}
@@ -120,8 +124,10 @@ class Recording:
                 f"{self.path} holds nothing of GPU {gpu_index}. GPUs watched: {watched}.\n"
                 "Name one of them with --gpu, or leave --gpu out."
             )
-        pm, zoom = self.samples("pm", gpu_index), self.samples("zoom", gpu_index)
-        always = [self.samples("gpm", gpu_index), self.samples("board", gpu_index), self.samples("host")]
+        pm, zoom, gpm, board = (
+            self._undisturbed(self.samples(stream, gpu_index)) for stream in ("pm", "zoom", "gpm", "board")
+        )
+        always = [gpm, board, self._undisturbed(self.samples("host"))]
         start_ns, end_ns = self._extent([t for t in always if len(t)] or [t for t in (pm, zoom) if len(t)])
         return Observation(
             gpu=gpu,
@@ -134,6 +140,7 @@ class Recording:
             windows=self.windows(gpu_index),
             gaps=self.gaps(gpu_index),
             notes=self.notes(gpu_index),
+            looks=self.looks,
             process=self.manifest.process,
             cost=self.manifest.cost,
             complete=self.complete,
@@ -141,6 +148,12 @@ class Recording:
             start_ns=start_ns,
             end_ns=end_ns,
         )
+
+    def _undisturbed(self, samples: Samples) -> Samples:
+        """*samples* without those during which the program was looked into: its profiler slowed it down."""
+        for look in self.looks:
+            samples = samples.where((samples.end_ns <= look.start_ns) | (samples.start_ns >= look.end_ns))
+        return samples
 
     def _extent(self, tables: list[Samples]) -> tuple[int, int]:
         if tables:
@@ -215,6 +228,7 @@ def open_recording(path: Path | str) -> Recording:
             windows=tuple(sorted(events.windows, key=lambda w: (w.start_ns, w.gpu))),
             gaps=tuple(sorted(events.gaps, key=lambda g: g.start_ns)),
             notes=tuple(sorted(events.notes, key=lambda n: n.time_ns)),
+            looks=tuple(sorted(events.looks, key=lambda k: k.start_ns)),
             doubts=(*doubts, *events.doubts),
         )
     except OSError as error:  # the folder may be entered but not listed
@@ -281,6 +295,7 @@ class _Events:
         self.windows: list[Window] = []
         self.gaps: list[Gap] = []
         self.notes: list[Note] = []
+        self.looks: list[Look] = []
         self.doubts: list[str] = []
         self._damaged = self._unknown = 0
         try:
@@ -318,6 +333,8 @@ class _Events:
                 self.windows.append(_checked(decode(Window, value, where=event), _is_window))
             elif event == "gap":
                 self.gaps.append(_checked(decode(Gap, value, where=event), lambda g: g.end_ns >= g.start_ns))
+            elif event == "look":
+                self.looks.append(_checked(decode(Look, value, where=event), _is_look))
             elif event == "note":
                 self.notes.append(decode(Note, value, where=event))
             elif isinstance(event, str):
@@ -330,6 +347,11 @@ class _Events:
 
 def _is_window(w: Window) -> bool:
     return w.end_ns >= w.start_ns and w.period_ns > 0 and w.samples >= 0 and w.lost >= 0
+
+
+def _is_look(look: Look) -> bool:
+    # The name of a file is not taken from the content of another one, but from the process.
+    return look.end_ns >= look.start_ns and look.pid > 0 and look.file in ("", look_name(look.pid))
 
 
 def _checked(event: _Event, holds: Callable[[_Event], bool]) -> _Event:

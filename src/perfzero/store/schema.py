@@ -5,7 +5,8 @@ What a recording is on disk: names, limits, the manifest.
     ├── manifest.json          what, where, how; replaced as a whole, so always readable
     ├── events.jsonl           windows, gaps and notes, one line each, appended as they happen
     ├── <stream>-gpu<N>.arrow  one Arrow IPC stream per source and GPU: pm, zoom, gpm, board
-    └── host.arrow             the same for what belongs to no GPU
+    ├── host.arrow             the same for what belongs to no GPU
+    └── look-<PID>.json.gz     what the program's own profiler saw of some steps, where it was asked
 
 Windows, gaps and notes are not in the manifest because they come while recording: rewriting
 the manifest for each would cost more and more, and a line that is appended cannot lose the
@@ -52,6 +53,7 @@ MAX_CELLS = 400_000_000  # values held in memory at once: 3.2 GB as float64
 
 State = Literal["recording", "complete", "incomplete"]
 
+_LOOK_NAME = re.compile(r"look-[1-9]\d{0,9}\.json\.gz")
 _FILE_NAME = re.compile(r"(?P<stream>[a-z]+)(-gpu(?P<gpu>\d{1,4}))?(\.(?P<segment>[1-9]\d{0,2}))?\.arrow")
 
 
@@ -105,7 +107,7 @@ def manifest_bytes(manifest: Manifest) -> bytes:
 
 
 def event_line(event: str, value: Any) -> bytes:
-    """The line of the events' file for a `Window`, `Gap` or `Note`; *event* is its name there."""
+    """The line of the events' file for a `Window`, `Gap`, `Look` or `Note`; *event* is its name there."""
     return (json.dumps({"event": event, **as_json(value)}, allow_nan=False) + "\n").encode()
 
 
@@ -118,6 +120,16 @@ def file_name(stream: str, gpu: int | None, *, segment: int = 0) -> str:
     """The name of the file that holds one segment of a stream, e.g. "pm-gpu0.1.arrow"."""
     part = f".{segment}" if segment else ""
     return f"{stream_name(stream, gpu)}{part}.arrow"
+
+
+def look_name(pid: int) -> str:
+    """The name of the file that holds a look inside the process *pid*."""
+    return f"look-{pid}.json.gz"
+
+
+def is_ours(name: str) -> bool:
+    """Whether a file called *name* belongs to a recording."""
+    return name in (MANIFEST, EVENTS) or bool(_LOOK_NAME.fullmatch(name)) or parse_file_name(name) is not None
 
 
 def parse_file_name(name: str) -> tuple[str, int | None, int] | None:

@@ -38,12 +38,12 @@ from perfzero.store.schema import (
     Manifest,
     event_line,
     file_name,
+    is_ours,
     manifest_bytes,
-    parse_file_name,
 )
 from perfzero.store.stream import encode_stream
 from perfzero.store.writer import prepare_folder
-from perfzero.values import FloatArray, Gap, IntArray, Note, Samples, Window
+from perfzero.values import FloatArray, Gap, IntArray, Look, Note, Samples, Window
 
 MANTISSA_BITS = 12
 RELATIVE_ERROR = 2.0 ** -(MANTISSA_BITS + 1)
@@ -90,6 +90,7 @@ class _Content:
     windows: tuple[Window, ...]
     gaps: tuple[Gap, ...]
     notes: tuple[Note, ...]
+    looks: tuple[Look, ...]
 
 
 def trim(
@@ -129,6 +130,7 @@ def trim(
         "redacted": redact,
         "rows_before": sum(map(len, whole.tables.values())),
         "windows_before": len(whole.windows),
+        "looks_left_out": sum(bool(look.file) for look in recording.looks),
     }
     if to.exists() and to.samefile(recording.path):
         raise UsageError("A recording cannot be trimmed onto itself.\nChoose another folder with -o.")
@@ -160,7 +162,13 @@ def _content(recording: Recording) -> _Content:
     tables = {key: table for key, table in tables.items() if len(table)}
     if not tables:
         raise UsageError(f"{recording.path} holds no samples, so there is nothing to trim.")
-    return _Content(tables, recording.windows(), recording.gaps(), recording.notes())
+    looks = _without_files(recording.looks)
+    return _Content(tables, recording.windows(), recording.gaps(), recording.notes(), looks)
+
+
+def _without_files(looks: Iterable[Look]) -> tuple[Look, ...]:
+    """*looks* without their traces, which would be most of the copy; when they were is still to be known."""
+    return tuple(replace(k, file="", reason=k.reason or "left out by perfzero trim") for k in looks)
 
 
 def _cut(
@@ -191,6 +199,7 @@ def _cut(
             if g.start_ns < end and g.end_ns > start
         ),
         tuple(n for n in content.notes if start <= n.time_ns < end),
+        tuple(k for k in content.looks if k.start_ns < end and k.end_ns > start),
     )
 
 
@@ -234,7 +243,7 @@ def _fitting(content: _Content, manifest: Manifest, facts: Mapping[str, Any], ma
             part = table if fill >= 1 else _rows(table, chosen)
             rows += len(part)
             result[file_name(*key)] = encode_stream(part, stream=key[0], gpu=key[1])
-        result[EVENTS] = _events(windows, content.gaps, content.notes)
+        result[EVENTS] = _events(windows, content.gaps, content.notes, content.looks)
         trimmed = {**facts, "rows_after": rows, "windows_after": len(windows)}
         result[MANIFEST] = manifest_bytes(replace(manifest, trimmed=trimmed))
         return result, trimmed
@@ -367,13 +376,16 @@ def _span(middles: IntArray, start: int, end: int) -> tuple[int, int]:
     return int(first), int(stop)
 
 
-def _events(windows: Iterable[Window], gaps: Iterable[Gap], notes: Iterable[Note]) -> bytes:
+def _events(
+    windows: Iterable[Window], gaps: Iterable[Gap], notes: Iterable[Note], looks: Iterable[Look]
+) -> bytes:
     ordered = sorted(windows, key=lambda w: w.start_ns)
     return b"".join(
         [
             *(event_line("window", w) for w in ordered),
             *(event_line("gap", g) for g in gaps),
             *(event_line("note", n) for n in notes),
+            *(event_line("look", k) for k in looks),
         ]
     )
 
@@ -390,7 +402,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _size_on_disk(recording: Recording) -> int:
-    names = [n for n in os.listdir(recording.path) if n in (MANIFEST, EVENTS) or parse_file_name(n)]
+    names = [n for n in os.listdir(recording.path) if is_ours(n)]
     return sum(os.lstat(recording.path / n).st_size for n in names)
 
 
@@ -405,6 +417,8 @@ def _in_words(facts: Mapping[str, Any], *, lasted_s: float) -> tuple[str, ...]:
         f" and {facts['windows_after']} windows where there were {facts['windows_before']}"
     )
     words.append(f"rounded values to a relative error of {facts['relative_error']:.1e}")
+    if facts.get("looks_left_out"):
+        words.append("left out the looks inside the program")
     if facts["redacted"]:
         words.append("took out host name, paths and serial numbers")
     return tuple(words)
@@ -433,6 +447,7 @@ def _anonymous_content(content: _Content, hide: Callable[[str], str]) -> _Conten
         content,
         gaps=tuple(replace(g, reason=hide(g.reason)) for g in content.gaps),
         notes=tuple(replace(n, text=hide(n.text)) for n in content.notes),
+        looks=tuple(replace(k, reason=hide(k.reason)) for k in content.looks),
     )
 
 

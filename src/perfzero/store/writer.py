@@ -31,12 +31,12 @@ from perfzero.store.schema import (
     Manifest,
     event_line,
     file_name,
+    is_ours,
     manifest_bytes,
-    parse_file_name,
     stream_name,
 )
 from perfzero.store.stream import StreamFile
-from perfzero.values import Gap, Gpu, Note, Process, Samples, Tier, Window
+from perfzero.values import Gap, Gpu, Look, Note, Process, Samples, Tier, Window
 
 _UPDATABLE = frozenset(
     (
@@ -138,6 +138,10 @@ class RecordingWriter:
         """Add a stretch that should hold samples and does not."""
         self._event("gap", replace(gap, reason=redact_text(gap.reason)))
 
+    def look(self, look: Look) -> None:
+        """Add a look inside the program that has ended."""
+        self._event("look", replace(look, reason=redact_text(look.reason)))
+
     def note(self, note: Note) -> None:
         """Add something worth knowing that happened."""
         self._event("note", replace(note, text=redact_text(note.text)))
@@ -217,12 +221,12 @@ class RecordingWriter:
         self._write_event("note", Note(time.time_ns(), "lost", f"{reason}.", gpu))
         self._replace_manifest({})
 
-    def _event(self, event: str, value: Window | Gap | Note) -> None:
+    def _event(self, event: str, value: Window | Gap | Look | Note) -> None:
         with self._lock:
             self._check_open()
             self._write_event(event, value)
 
-    def _write_event(self, event: str, value: Window | Gap | Note) -> None:
+    def _write_event(self, event: str, value: Window | Gap | Look | Note) -> None:
         # After a line that was cut off by a full disk, the next one must start afresh.
         data = (b"\n" if self._events_torn else b"") + event_line(event, value)
         self._events_torn = True
@@ -262,7 +266,7 @@ def prepare_folder(path: Path, *, force: bool) -> None:
                 "Choose another folder with -o, or add --force to replace the recording in it."
             )
         for name in present:
-            if name in (MANIFEST, EVENTS) or parse_file_name(name):
+            if is_ours(name):
                 (path / name).unlink()
     except OSError as error:
         raise _cannot_write(path, error) from error

@@ -1,0 +1,408 @@
+"""
+The look inside: asleep in the observed program until the recorder asks, then a few steps of its own profiler.
+
+This file runs in the program's Python, of any version from 3.8 on, without perfzero installed there: standard
+library only, and as little of it as possible. Until a framework is imported there is nothing but a finder
+that waits for that import. Then one thread waits on the recorder's socket. It is none of `threading`'s, so
+the program does not count it, and a process of `multiprocessing` that feeds another one does not have it.
+
+    recorder: {"look": {"steps": 3, "to": "/.../look", "within_s": 60}}
+    agent:    {"looked": {"at_ns": [...], "cost_s": 0.8, ...}}   or   {"refused": "why"}
+
+A look goes through these phases, in the program's own threads, between two of its statements:
+
+    find     the first optimizer whose step ends, or where none steps the outermost module that is called
+             again and again, marks a step; a step may hold many forward and backward passes
+    prepare  at the next mark the profiler gets ready, which takes a second the first time
+    trace    from the mark after that on, for some steps; a range is open around each step and module call
+    end      the profiler stops, and what was put into the program is taken out again
+
+Module calls are seen through `torch.nn.Module.__call__`, not through global hooks: beside those torch.compile
+warns, and calls them twice. Where a module was called stands in the name of its range: the profiler's own
+stacks (with_stack) halve the speed, and rest on what `Module.__call__` looks like inside. Nothing here may
+raise into the program; what goes wrong ends the look.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import sys
+import time
+
+MYPY = False
+if MYPY:
+    from types import FrameType
+    from typing import Any
+
+FRAMEWORKS = ("torch",)
+AGENT = 1
+"""The version of what is said over the socket."""
+
+ASLEEP_S = 1.0
+"""From the import of the framework on: until then a worker process has been told that it is one."""
+
+FORWARDS = 3
+"""So many calls of the outermost module, and `NO_OPTIMIZER_S`, and no optimizer's step: inference."""
+
+NO_OPTIMIZER_S = 2.0
+
+LONGEST_STEP_S = 10.0
+"""Of an optimizer: the hook on its steps is not taken out while one runs."""
+
+SILENT = "99"
+"""A severity that no message of Kineto has."""
+
+LONGEST_REQUEST = 65536
+
+
+def begin() -> None:
+    """Start to wait, if the recorder has left its address."""
+    address = os.environ.get("PERFZERO_AGENT")
+    if not address:
+        return
+    if any(name in sys.modules for name in FRAMEWORKS):
+        _thread.start_new_thread(_serve, (address,))
+    else:
+        sys.meta_path.insert(0, _Wait(address))
+
+
+class _Wait:
+    """Finds no module; tells when the first framework is imported."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def find_spec(self, name: str, *_: Any) -> None:
+        if name in FRAMEWORKS:
+            try:
+                sys.meta_path.remove(self)
+                _thread.start_new_thread(_serve, (self.address,))
+            except Exception:
+                pass
+
+
+def _serve(address: str) -> None:
+    """What the thread does."""
+    try:
+        time.sleep(ASLEEP_S)
+        if not _is_worker():
+            _answer(address)
+    except Exception:
+        pass
+
+
+def _is_worker() -> bool:
+    """Whether this process feeds another one, as those of a DataLoader do."""
+    module = sys.modules.get("multiprocessing.process")
+    return bool(module is not None and module.current_process().daemon)
+
+
+def _answer(address: str) -> None:
+    import _socket
+    import json
+
+    channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    channel.connect(address)
+    pid = os.getpid()
+    # A child that is forked has the socket but not this thread: nobody there would ever answer.
+    os.register_at_fork(after_in_child=channel.close)
+
+    def tell(said: dict[str, Any]) -> None:
+        data = json.dumps(said).encode() + b"\n"
+        while data:
+            data = data[channel.send(data) :]
+
+    tell({"hello": {"agent": AGENT, "pid": pid, "python": sys.version.split()[0]}})
+    heard = b""
+    while len(heard) < LONGEST_REQUEST:
+        part = channel.recv(4096)
+        if not part:
+            break
+        heard += part
+        while b"\n" in heard:
+            line, _, heard = heard.partition(b"\n")
+            request = json.loads(line.decode()).get("look")
+            if request:
+                tell(_look(request))
+    channel.close()
+
+
+def _look(request: dict[str, Any]) -> dict[str, Any]:
+    """Take one look, and say how it went."""
+    try:
+        refusal = _refusal()
+        return {"refused": refusal} if refusal else Look(request).take()
+    except Exception as error:
+        return {"refused": f"{type(error).__name__}: {error}"}
+
+
+def _refusal() -> str:
+    """Why no look can be taken in this process; empty if one can."""
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return "this Python runs without the GIL"
+    for name in (
+        "torch.nn.modules.module",
+        "torch.optim.optimizer",
+        "torch.profiler",
+        "torch.autograd.profiler",
+    ):
+        if name not in sys.modules:
+            return f"{name} is not loaded"
+    torch: Any = sys.modules["torch"]
+    if getattr(torch.autograd, "_profiler_enabled", lambda: False)():
+        return "the program profiles itself"
+    return ""
+
+
+class Look:
+    """
+    One look: `take` waits in the agent's thread while the program's threads call what was put into them.
+
+    `_at` are the Unix ns at which the traced steps began and the last one ended.
+    """
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self._steps = int(request["steps"])
+        self._to = str(request["to"])
+        self._within_s = float(request.get("within_s", 60.0))
+        self._torch: Any = sys.modules["torch"]
+        self._module: Any = sys.modules["torch.nn.modules.module"].Module
+        self._call: Any = self._module.__call__
+        self._ours: Any = None
+        self._range: Any = sys.modules["torch.autograd.profiler"].record_function
+        self._over = _thread.allocate_lock()
+        self._over.acquire()
+        self._phase = "find"
+        self._why = "no step began and ended"
+        self._begun = time.monotonic()
+        self._optimizer_hook: Any = None
+        self._optimizer: int | None = None  # the one whose steps count, by id: nothing is kept alive
+        self._root: int | None = None
+        self._root_calls = 0
+        self._depth: dict[int, int] = {}  # by thread
+        self._names: dict[int, str] = {}
+        self._profile: Any = None
+        self._step_range: Any = None
+        self._at: list[int] = []
+        self._cost_s = 0.0
+
+    def take(self) -> dict[str, Any]:
+        """Put the marks in, wait, take them out; returns what to tell."""
+        self._put_in()
+        self._over.acquire(True, self._within_s)
+        if self._phase not in ("done", "failed"):
+            self._phase, self._why = "failed", f"{self._why} in {self._within_s:.0f} s"
+        self._take_out()
+        if self._phase == "failed":
+            return {"refused": self._why}
+        begun = time.monotonic()
+        self._profile.export_chrome_trace(self._to)
+        self._profile = None
+        return {
+            "looked": {
+                "at_ns": self._at,
+                "by": "optimizer" if self._optimizer is not None else "module",
+                "cost_s": round(self._cost_s, 6),
+                "export_s": round(time.monotonic() - begun, 6),
+                "torch": str(self._torch.__version__),
+            }
+        }
+
+    # --- what is put into the program ---
+
+    def _put_in(self) -> None:
+        look, call = self, self._call
+        compiling = getattr(getattr(self._torch, "compiler", None), "is_compiling", bool)
+
+        # PyTorch finds the module in the local variable `self` (torch/csrc/autograd/profiler_python.cpp).
+        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if compiling():  # torch.compile reads the program: it must find nothing else here
+                return call(self, *args, **kwargs)
+            entered = look._enter(self)
+            try:
+                return call(self, *args, **kwargs)
+            finally:
+                look._leave(entered)
+
+        self._ours = __call__
+        try:  # nor is this to be compiled itself
+            sys.modules["torch._C._dynamo.eval_frame"].skip_code(__call__.__code__)
+        except Exception:
+            pass
+        self._module.__call__ = __call__
+
+    def _take_out(self) -> None:
+        """Where somebody has wrapped ours meanwhile it has to stay, and does nothing any more."""
+        if self._module.__call__ is self._ours:
+            self._module.__call__ = self._call
+        hook, self._optimizer_hook = self._optimizer_hook, None
+        if hook is not None:
+            # The program's thread may be on its way through the hooks, which must not change then.
+            deadline = time.monotonic() + LONGEST_STEP_S
+            while _stepping():
+                if time.monotonic() > deadline:
+                    return  # it stays, and does nothing any more
+                time.sleep(0.0005)
+            hook.remove()
+
+    def _enter(self, module: Any) -> tuple[int, Any] | None:
+        """A module is called; what `_leave` gets."""
+        try:
+            thread = _thread.get_ident()
+            depth = self._depth.get(thread, 0)
+            self._depth[thread] = depth + 1
+            if depth == 0:
+                self._outermost(module)
+            opened = None
+            if self._phase == "trace":
+                opened = self._range(self._name(module, sys._getframe(2)))
+                opened.__enter__()
+            return thread, opened
+        except Exception as error:
+            self._fail(error)
+            return None
+
+    def _leave(self, entered: tuple[int, Any] | None) -> None:
+        try:
+            if entered is not None:
+                thread, opened = entered
+                self._depth[thread] -= 1
+                if opened is not None:
+                    opened.__exit__(None, None, None)
+        except Exception as error:
+            self._fail(error)
+
+    def _outermost(self, module: Any) -> None:
+        if self._phase == "find":
+            if self._optimizer_hook is None:
+                # From here, for here the program is not on its way through the optimizer's hooks.
+                register = sys.modules["torch.optim.optimizer"].register_optimizer_step_post_hook
+                self._optimizer_hook = register(self._optimizer_stepped)
+            if self._root is None:
+                self._root = id(module)
+            if id(module) == self._root:
+                self._root_calls += 1
+                if self._root_calls > FORWARDS and time.monotonic() - self._begun > NO_OPTIMIZER_S:
+                    self._mark()
+        elif self._optimizer is None and id(module) == self._root:
+            self._mark()
+        if id(module) not in self._names:
+            for name, part in module.named_modules():
+                self._names.setdefault(id(part), _plain(name))
+
+    def _optimizer_stepped(self, optimizer: Any, *_: Any) -> None:
+        try:
+            if self._phase == "find" and self._optimizer is None:
+                self._optimizer = id(optimizer)
+            if id(optimizer) == self._optimizer:
+                self._mark()
+        except Exception as error:
+            self._fail(error)
+
+    def _name(self, module: Any, caller: FrameType | None) -> str:
+        """Of the range around a call: the module's place in the model, its class, and where it was called."""
+        while caller is not None and _is_library(caller.f_code.co_filename):
+            caller = caller.f_back
+        where = "" if caller is None else f"{caller.f_code.co_filename}:{caller.f_lineno}"
+        return f"perfzero.module|{self._names.get(id(module), '?')}|{type(module).__name__}|{where}"
+
+    # --- from mark to mark ---
+
+    def _mark(self) -> None:
+        """A step has ended, and the next one begins."""
+        if self._phase == "find":
+            self._phase = "prepare"
+            return
+        if self._phase not in ("prepare", "start", "trace"):
+            return
+        begun = time.monotonic()
+        if self._phase == "prepare":
+            self._prepare()
+            self._phase = "start"
+        elif self._phase == "start":
+            self._profile.start_trace()
+            self._at.append(time.time_ns())
+            self._open_step()
+            self._phase = "trace"
+        else:
+            self._step_range.__exit__(None, None, None)
+            self._at.append(time.time_ns())
+            if len(self._at) <= self._steps:
+                self._open_step()
+            else:
+                self._phase = "stop"
+                self._profile.stop_trace()
+                self._phase = "done"
+        self._cost_s += time.monotonic() - begun
+        if self._phase == "done":
+            self._finish()
+
+    def _prepare(self) -> None:
+        profiler = self._torch.profiler
+        activities = [profiler.ProfilerActivity.CPU]
+        if self._torch.cuda.is_initialized():
+            activities.append(profiler.ProfilerActivity.CUDA)
+        self._profile = profiler.profile(activities=activities, record_shapes=True)
+        # It reads this when it is used for the first time, and would tell on stderr what it does.
+        quiet = "KINETO_LOG_LEVEL" not in os.environ
+        if quiet:
+            os.environ["KINETO_LOG_LEVEL"] = SILENT
+        try:
+            self._profile.prepare_trace()
+        finally:
+            if quiet:
+                os.environ.pop("KINETO_LOG_LEVEL", None)
+
+    def _open_step(self) -> None:
+        self._step_range = self._range(f"perfzero.step|{len(self._at) - 1}")
+        self._step_range.__enter__()
+
+    def _fail(self, error: Exception) -> None:
+        """End the look; the program goes on as if nothing had been."""
+        if self._phase in ("done", "failed"):
+            return
+        profile, tracing = self._profile, self._phase in ("trace", "stop")
+        self._phase, self._why = "failed", f"{type(error).__name__}: {error}"
+        self._profile = None
+        try:
+            if tracing:
+                profile.stop_trace()
+        except Exception:
+            pass
+        self._finish()
+
+    def _finish(self) -> None:
+        try:
+            self._over.release()
+        except RuntimeError:  # it is over already
+            pass
+
+
+def _plain(name: str) -> str:
+    """A module's name without what wrappers add to it."""
+    parts = [
+        part for part in name.split(".") if part not in ("_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+    ]
+    while parts and parts[0] in ("module", "_orig_mod"):
+        del parts[0]
+    return ".".join(parts)
+
+
+def _is_library(path: str) -> bool:
+    """Whether a file is not the user's to change: an installed package, Python itself, or this one."""
+    return path.startswith("<") or path == __file__ or any(part in path for part in _INSTALLED)
+
+
+_INSTALLED = ("/site-packages/", "/dist-packages/", "/lib/python")
+
+
+def _stepping() -> bool:
+    """Whether a thread is inside an optimizer's step."""
+    for running in sys._current_frames().values():
+        frame: FrameType | None = running
+        while frame is not None:
+            if frame.f_code.co_filename.endswith("torch/optim/optimizer.py"):
+                return True
+            frame = frame.f_back
+    return False

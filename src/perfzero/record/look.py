@@ -1,0 +1,276 @@
+"""
+Looks inside the observed program: the recorder's side of `perfzero.record.agent`.
+
+The program is started with two variables: `PYTHONPATH` leads to a copy of the agent, `PERFZERO_AGENT` to the
+socket on which it is waited for. Both are in a folder that belongs to the program's user and that nobody else
+can enter. A process that connects is known by what the kernel says of it, not by what it says itself. It is
+asked once, writes its trace into the folder, and that becomes a file of the recording when the session ends.
+
+Nothing in here waits for the program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import shutil
+import socket
+import stat
+import struct
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from perfzero.record.launch import Invoker
+from perfzero.store.schema import look_name
+from perfzero.values import Look
+
+AGENT = Path(__file__).parent / "agent"
+FILES = ("sitecustomize.py", "_perfzero_agent.py")
+
+STEPS = 3
+"""Traced: the first may still feel the profiler's start, and two are few enough to cost little."""
+
+WITHIN_S = 60.0
+"""How long the agent waits for its steps; a program with longer ones is not looked into."""
+
+GRACE_S = 30.0
+"""... and for so much longer its answer: stopping the profiler and writing the trace take seconds."""
+
+LONGEST_ANSWER = 1 << 16
+LARGEST_TRACE = 1 << 30
+"""Bytes: a step of 1,000 kernels makes 2 MB."""
+
+MOST_PROCESSES = 256
+"""Connections: a node has 16 ranks, and each may start some interpreters that do nothing on a GPU."""
+
+CHUNK = 1 << 20
+
+NOTHING: Mapping[str, Any] = {}
+
+
+@dataclass(slots=True)
+class Agent:
+    """A process that waits to be asked."""
+
+    channel: socket.socket
+    pid: int
+    heard: bytes = b""
+    asked_ns: int | None = None
+    answered: bool = False
+
+
+@dataclass(slots=True)
+class _Folder:
+    """Where the agent and the recorder meet."""
+
+    path: Path
+    server: socket.socket
+    agents: list[Agent] = field(default_factory=list)
+
+
+class Looks:
+    """
+    Asks the processes of the program, once each, for a look; *tell* is given each `Look` that has ended.
+
+    *say* is told what happens, beforehand and afterwards.
+    """
+
+    def __init__(self, *, tell: Callable[[Look], None], say: Callable[[str], None]) -> None:
+        self.within_s = WITHIN_S
+        self._tell = tell
+        self._say = say
+        self._folder: _Folder | None = None
+        self._traces: list[tuple[Path, str]] = []
+
+    def open(self, user: Invoker | None) -> None:
+        """Prepare the meeting place, for a program of *user*. Raises OSError."""
+        path = Path(tempfile.mkdtemp(prefix="perfzero-"))
+        try:
+            for name in FILES:
+                shutil.copyfile(AGENT / name, path / name)
+            server = socket.socket(socket.AF_UNIX)
+            server.setblocking(False)
+            server.bind(str(path / "agent"))
+            server.listen(MOST_PROCESSES)
+            if user is not None:
+                # The folder comes last: until then its user cannot put a link in the place of a file.
+                for entry in (*path.iterdir(), path):
+                    os.chown(entry, user.uid, user.gid, follow_symlinks=False)
+        except OSError:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+        self._folder = _Folder(path, server)
+
+    def environment(self, before: Mapping[str, str]) -> dict[str, str]:
+        """What the program's environment needs beside *before*; nothing if `open` failed."""
+        if self._folder is None:
+            return {}
+        path = str(self._folder.path)
+        rest = before.get("PYTHONPATH")
+        return {
+            "PYTHONPATH": path if not rest else f"{path}{os.pathsep}{rest}",
+            "PERFZERO_AGENT": str(self._folder.path / "agent"),
+        }
+
+    @property
+    def agents(self) -> Sequence[Agent]:
+        """The processes that have come so far."""
+        return () if self._folder is None else self._folder.agents
+
+    @property
+    def asked(self) -> bool:
+        """Whether any process has been asked."""
+        return any(agent.asked_ns is not None for agent in self.agents)
+
+    def ask(self, pids: frozenset[int]) -> None:
+        """Ask those of *pids* that wait and have not been asked; says so beforehand."""
+        if self._folder is None:
+            return
+        fresh = [a for a in self._folder.agents if a.pid in pids and a.asked_ns is None]
+        if not fresh:
+            return
+        who = f"process {fresh[0].pid}" if len(fresh) == 1 else f"{len(fresh)} processes"
+        self._say(f"looking into {who} for {STEPS} steps, which run slower meanwhile (--no-agent: never)")
+        for agent in fresh:
+            to = self._folder.path / f"trace-{agent.pid}"
+            request = {"look": {"steps": STEPS, "to": str(to), "within_s": self.within_s}}
+            agent.asked_ns = time.time_ns()
+            try:
+                agent.channel.sendall(json.dumps(request).encode() + b"\n")
+            except OSError as error:
+                self._end(agent, reason=f"it could not be asked: {error.strerror or error}")
+
+    def hear(self) -> None:
+        """Take what has come: new processes, and answers."""
+        folder = self._folder
+        if folder is None:
+            return
+        while len(folder.agents) < MOST_PROCESSES:
+            try:
+                channel, _ = folder.server.accept()
+            except OSError:  # nobody is waiting any more
+                break
+            channel.setblocking(False)
+            folder.agents.append(Agent(channel, peer(channel)))
+        for agent in folder.agents:
+            self._hear(agent)
+
+    def _hear(self, agent: Agent) -> None:
+        if agent.answered:
+            return
+        over = False
+        with contextlib.suppress(BlockingIOError):
+            try:
+                while part := agent.channel.recv(4096):
+                    agent.heard += part
+                    if len(agent.heard) > LONGEST_ANSWER:
+                        break
+                over = True  # it has ended, or talks too much
+            except BlockingIOError:
+                raise
+            except OSError:
+                over = True
+        while b"\n" in agent.heard and not agent.answered:
+            line, _, agent.heard = agent.heard.partition(b"\n")
+            self._take(agent, line)
+        if agent.answered or agent.asked_ns is None:
+            agent.answered = agent.answered or over
+            return
+        late = time.time_ns() - agent.asked_ns > (self.within_s + GRACE_S) * 1e9
+        if over or late:
+            self._end(agent, reason="it did not answer in time" if late else "it ended before its steps had")
+
+    def _take(self, agent: Agent, line: bytes) -> None:
+        """One line of what a process says. It may say anything."""
+        try:
+            said = json.loads(line)
+        except (ValueError, RecursionError):
+            return
+        if not isinstance(said, dict) or agent.asked_ns is None or self._folder is None:
+            return
+        refused, looked = said.get("refused"), said.get("looked")
+        if isinstance(refused, str):
+            self._end(agent, reason=refused[:500])
+        elif isinstance(looked, dict):
+            self._end(agent, trace=self._folder.path / f"trace-{agent.pid}", looked=looked)
+
+    def _end(
+        self,
+        agent: Agent,
+        *,
+        reason: str = "",
+        trace: Path | None = None,
+        looked: Mapping[str, Any] = NOTHING,
+    ) -> None:
+        assert agent.asked_ns is not None
+        agent.answered = True
+        steps_ns = looked.get("at_ns")
+        known = isinstance(steps_ns, list) and all(type(t) is int for t in steps_ns)
+        cost = looked.get("cost_s")
+        look = Look(
+            pid=agent.pid,
+            start_ns=agent.asked_ns,
+            end_ns=time.time_ns(),
+            file=look_name(agent.pid) if trace is not None else "",
+            reason=reason,
+            cost_s=float(cost) if isinstance(cost, int | float) else 0.0,
+            steps_ns=tuple(steps_ns) if known and steps_ns is not None else (),
+        )
+        if trace is not None:
+            self._traces.append((trace, look.file))
+            self._say(f"looked into process {agent.pid}: it was held up for {look.cost_s:.1f} s")
+        else:
+            self._say(f"no look into process {agent.pid}: {reason}")
+        self._tell(look)
+
+    def close(self, recording: Path | None = None) -> str:
+        """
+        Move the traces into *recording*, if any, and remove the meeting place.
+
+        Returns what could not be kept, in words. Processes that still wait are left alone: their agents end
+        when the sockets close.
+        """
+        folder, self._folder = self._folder, None
+        if folder is None:
+            return ""
+        problems: list[str] = []
+        wanted = [] if recording is None else [(trace, recording / name) for trace, name in self._traces]
+        for trace, to in wanted:
+            try:
+                _compress(trace, to)
+            except (OSError, ValueError) as error:
+                problems.append(f"{to.name} could not be kept: {getattr(error, 'strerror', None) or error}")
+        for agent in folder.agents:
+            agent.channel.close()
+        folder.server.close()
+        shutil.rmtree(folder.path, ignore_errors=True)
+        return "; ".join(problems)
+
+
+def peer(channel: socket.socket) -> int:
+    """The process at the other end of a Unix socket, by the kernel's word."""
+    pid, _uid, _gid = struct.unpack("3i", channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return int(pid)
+
+
+def _compress(trace: Path, to: Path) -> None:
+    """*trace*, which the program wrote, as a .gz file. Raises OSError, and ValueError for what is none."""
+    handle = os.open(trace, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(handle, "rb") as source:
+        seen = os.fstat(handle)
+        if not stat.S_ISREG(seen.st_mode) or seen.st_nlink != 1:
+            raise ValueError("it is no file of its own")
+        if seen.st_size > LARGEST_TRACE:
+            raise ValueError(f"{seen.st_size >> 20} MiB are more than {LARGEST_TRACE >> 20}")
+        made = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+        with open(made, "wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+            left = LARGEST_TRACE
+            while left > 0 and (part := source.read(min(CHUNK, left))):
+                packed.write(part)
+                left -= len(part)

@@ -1,0 +1,272 @@
+"""The agent in a program of its own: what it sees, and that the program does not see it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from perfzero.record import look as look_module
+from perfzero.record.look import Looks
+from perfzero.values import Look
+
+STAND_IN = Path(__file__).parent / "stand_in"
+
+MODEL = """
+import sys, time, threading
+import torch
+class Part(torch.nn.Module):
+    def forward(self, x): return x + 1
+class Model(torch.nn.Module):
+    def __init__(self): self.one, self.two = Part(), Part()
+    def forward(self, x): return self.two(self.one(x))
+model, optimizer = Model(), torch.Optimizer()
+def more():
+    more.left -= 1
+    time.sleep(0.005)
+    return more.left > 0
+more.left = 150
+"""
+
+TRAIN = """
+x = 0
+while more():
+    for _ in range(2):
+        x = model(x)
+    optimizer.step()
+print("x", x)
+"""
+
+INFER = """
+x = 0
+while more():
+    x = model(x)
+print("x", x)
+"""
+
+STATE = """
+print(threading.active_count(), [p for p in sys.path if "perfzero" in p])
+print([finder for finder in sys.meta_path if "Wait" in repr(finder)])
+print(torch.nn.Module.__call__ is torch.nn.Module._wrapped_call_impl, len(torch._hooks))
+"""
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An agent that wakes up at once and takes a tenth of a second for inference."""
+    source = tmp_path / "agent"
+    source.mkdir()
+    for name in look_module.FILES:
+        text = (look_module.AGENT / name).read_text()
+        text = text.replace("ASLEEP_S = 1.0", "ASLEEP_S = 0.05").replace(
+            "NO_OPTIMIZER_S = 2.0", "NO_OPTIMIZER_S = 0.1"
+        )
+        (source / name).write_text(text)
+    monkeypatch.setattr(look_module, "AGENT", source)
+
+
+@contextmanager
+def looks(within_s: float = 20.0) -> Iterator[tuple[Looks, list[Look]]]:
+    ended: list[Look] = []
+    made = Looks(tell=ended.append, say=lambda _: None)
+    made.within_s = within_s
+    made.open(None)
+    try:
+        yield made, ended
+    finally:
+        made.close()
+
+
+def environment(made: Looks | None, path: Path = STAND_IN) -> Mapping[str, str]:
+    before = {**os.environ, "PYTHONPATH": str(path)}
+    return before if made is None else {**before, **made.environment(before)}
+
+
+def run(program: str, made: Looks | None, *, path: Path = STAND_IN, ask: bool = True) -> tuple[int, str, str]:
+    """Run *program* to its end, asking for a look as soon as it waits; its exit code, output and errors."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=environment(made, path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 30
+    while made is not None and child.poll() is None and time.monotonic() < deadline:
+        made.hear()
+        if ask:
+            made.ask(frozenset({child.pid}))
+        time.sleep(0.01)
+    out, err = child.communicate(timeout=30)
+    if made is not None:
+        made.hear()
+    return child.returncode, out, err
+
+
+def test_three_steps_of_a_training_program_are_traced_and_it_sees_nothing_of_it() -> None:
+    """Output, errors and exit code are those of a run without the agent; its modules are named."""
+    program = MODEL + TRAIN + STATE
+    with looks() as (made, ended):
+        with_look = run(program + "sys.exit(7)", made)
+        folder = made.environment({})["PYTHONPATH"]
+        [trace] = Path(folder).glob("trace-*")
+
+        assert trace.read_text() == '{"traceEvents": []}'
+    assert with_look == run(program + "sys.exit(7)", None)
+    assert with_look[0] == 7
+    [look] = ended
+    assert (look.reason, len(look.steps_ns), look.file) == ("", 4, f"look-{look.pid}.json.gz")
+    assert look.start_ns < look.steps_ns[0] < look.steps_ns[-1] < look.end_ns
+    assert 0 <= look.cost_s < 1
+
+
+def test_each_step_and_each_call_of_a_module_has_a_range_and_all_are_closed() -> None:
+    """A step holds two forward passes; the names say where in the model and where in the program."""
+    show = "for name in torch.RANGES: print('range', name)\nprint('range', torch.TRACING)"
+    with looks() as (made, _):
+        _, out, _ = run(MODEL + TRAIN + show, made)
+    ranges = [line.removeprefix("range ") for line in out.splitlines() if line.startswith("range ")]
+
+    assert ranges.pop() == "['prepare', 'start', 'stop']"
+    opened = [name for name in ranges if not name.startswith("/")]
+    assert sorted(opened) == sorted(name[1:] for name in ranges if name.startswith("/"))
+    call = ["perfzero.module||Model|", "perfzero.module|one|Part|", "perfzero.module|two|Part|"]
+    assert [name.rpartition("|")[0] + "|" for name in opened[1:7]] == call * 2
+    assert [name for name in opened if "step" in name] == [f"perfzero.step|{k}" for k in range(3)]
+
+
+def test_a_program_without_an_optimizer_steps_with_its_outermost_module() -> None:
+    with looks() as (made, ended):
+        code, out, err = run(MODEL + INFER + STATE, made)
+
+    assert (code, err) == (0, "")
+    assert out == "x 298\n1 []\n[]\nTrue 0\n"
+    assert len(ended[0].steps_ns) == 4
+
+
+@pytest.mark.parametrize("phase", ["prepare", "start", "stop"])
+def test_a_profiler_that_fails_ends_the_look_and_not_the_program(phase: str) -> None:
+    with looks() as (made, ended):
+        code, out, err = run(MODEL + f"torch.FAIL = {phase!r}\n" + TRAIN + STATE, made)
+
+    assert (code, err) == (0, "")
+    assert out == "x 596\n1 []\n[]\nTrue 0\n"
+    assert [look.reason for look in ended] == [f"RuntimeError: no {phase} today"]
+    assert ended[0].file == ""
+
+
+def test_a_program_that_profiles_itself_is_not_looked_into() -> None:
+    with looks() as (made, ended):
+        run(MODEL + "torch.autograd._profiler_enabled = lambda: True\n" + TRAIN, made)
+
+    assert [look.reason for look in ended] == ["the program profiles itself"]
+
+
+def test_a_program_without_steps_is_left_after_a_while_as_it_was() -> None:
+    with looks(within_s=0.3) as (made, ended):
+        code, out, _ = run(MODEL + "while more(): pass\n" + STATE, made)
+
+    assert (code, out) == (0, "1 []\n[]\nTrue 0\n")
+    assert [look.reason for look in ended] == ["no step began and ended in 0 s"]
+
+
+def test_a_program_that_ends_meanwhile_is_told_of() -> None:
+    with looks() as (made, ended):
+        run(MODEL + "more.left = 60\nwhile more(): pass\n", made)
+
+    assert [look.reason for look in ended] == ["it ended before its steps had"]
+
+
+def test_who_has_wrapped_the_call_meanwhile_keeps_it() -> None:
+    """The agent's own is under it then, and does nothing any more."""
+    wrap = """
+calls = []
+while torch.nn.Module.__call__ is torch.nn.Module._wrapped_call_impl:
+    x = model(0); optimizer.step(); more()
+theirs = torch.nn.Module.__call__
+def __call__(self, *args, **kwargs):
+    calls.append(1)
+    return theirs(self, *args, **kwargs)
+torch.nn.Module.__call__ = __call__
+"""
+    with looks() as (made, ended):
+        _, out, err = run(
+            MODEL + wrap + TRAIN + "print(torch.nn.Module.__call__ is __call__, len(calls) > 100)", made
+        )
+
+    assert err == ""
+    assert out.endswith("True True\n")
+    assert len(ended[0].steps_ns) == 4
+
+
+def test_a_program_without_a_framework_does_not_come_to_the_recorder() -> None:
+    with looks() as (made, ended):
+        code, out, err = run("import time, threading; time.sleep(0.4); print(threading.active_count())", made)
+
+    assert (code, out, err) == (0, "1\n", "")
+    assert ended == []
+
+
+WORKER = """
+import multiprocessing, os
+def work():
+    import torch
+    time.sleep(0.5)
+if __name__ == "__main__":
+    worker = multiprocessing.get_context({how!r}).Process(target=work, daemon=True)
+    worker.start()
+    print(worker.pid, flush=True)
+    worker.join()
+"""
+
+
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_a_worker_of_a_loader_has_no_agent(tmp_path: Path, how: str) -> None:
+    """It is asked as well, and nobody answers: neither in its own name nor in its parent's."""
+    script = tmp_path / "program.py"
+    script.write_text("import time, torch\n" + WORKER.format(how=how))
+    with looks() as (made, ended):
+        child = subprocess.Popen(
+            [sys.executable, script], env=environment(made), stdout=subprocess.PIPE, text=True
+        )
+        assert child.stdout is not None
+        worker = int(child.stdout.readline())
+        while child.poll() is None:
+            made.hear()
+            time.sleep(0.01)
+        child.stdout.close()
+
+        assert {agent.pid for agent in made.agents} == {child.pid}
+        assert worker != child.pid
+    assert ended == []
+
+
+def test_the_programs_own_sitecustomize_is_read_as_before(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('site')\nVALUE = 3\n")
+    program = "import sitecustomize; print(sitecustomize.VALUE, sitecustomize.__file__)"
+    with looks() as (made, _):
+        assert run(program, made, path=tmp_path) == run(program, None, path=tmp_path)
+
+
+def test_a_sitecustomize_that_fails_fails_in_the_same_words(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import no_such_module\n")
+    with looks() as (made, _):
+        code, out, err = run("print('on')", made, path=tmp_path)
+
+    assert (code, out) == (0, "on\n")
+    assert err.splitlines()[-1] == run("print('on')", None, path=tmp_path)[2].splitlines()[-1]
+    assert "no_such_module" in err
+
+
+def test_a_recorder_that_is_gone_is_no_trouble() -> None:
+    with looks() as (made, _):
+        env = environment(made)
+    program = MODEL + "more.left = 50\n" + TRAIN + "print(threading.active_count())"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stdout) == (0, "x 196\n1\n")

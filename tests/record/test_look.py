@@ -1,0 +1,223 @@
+"""The recorder's side of a look, talked to by whoever can reach its socket."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perfzero.record.launch import Invoker
+from perfzero.record.look import LONGEST_ANSWER, Looks
+from perfzero.values import Look
+
+ME = os.getpid()
+
+
+class Ended(list[Look]):
+    """The looks that have ended, and what was said."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+
+
+@pytest.fixture
+def ended() -> Ended:
+    return Ended()
+
+
+CHANNELS: list[socket.socket] = []
+
+
+@pytest.fixture
+def looks(ended: Ended) -> Iterator[Looks]:
+    made = Looks(tell=ended.append, say=ended.said.append)
+    made.open(None)
+    yield made
+    made.close()
+    while CHANNELS:
+        CHANNELS.pop().close()
+
+
+def connected(looks: Looks) -> socket.socket:
+    """A process that has come, as this one."""
+    channel = socket.socket(socket.AF_UNIX)
+    CHANNELS.append(channel)
+    channel.connect(looks.environment({})["PERFZERO_AGENT"])
+    looks.hear()
+    return channel
+
+
+def asked(looks: Looks) -> tuple[socket.socket, Path]:
+    """The same after it was asked, and where its trace is to go."""
+    channel = connected(looks)
+    looks.ask(frozenset({ME}))
+    return channel, Path(json.loads(channel.recv(4096))["look"]["to"])
+
+
+def say(channel: socket.socket, looks: Looks, said: object) -> None:
+    channel.sendall(json.dumps(said).encode() + b"\n")
+    looks.hear()
+
+
+def test_the_meeting_place_is_the_users_alone_and_goes_when_it_is_closed(looks: Looks) -> None:
+    folder = Path(looks.environment({})["PYTHONPATH"])
+
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {path.name for path in folder.iterdir()} == {"agent", "sitecustomize.py", "_perfzero_agent.py"}
+    looks.close()
+    assert not folder.exists()
+    assert looks.environment({}) == {}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [({}, ""), ({"PYTHONPATH": "/a:/b"}, ":/a:/b"), ({"PYTHONPATH": ""}, "")]
+)
+def test_what_was_on_the_path_stays_on_it(looks: Looks, before: dict[str, str], after: str) -> None:
+    path = looks.environment(before)["PYTHONPATH"]
+
+    assert path == looks.environment({})["PYTHONPATH"] + after
+
+
+def test_only_processes_of_the_program_are_asked_and_each_once(looks: Looks, ended: Ended) -> None:
+    channel = connected(looks)
+    channel.setblocking(False)
+    looks.ask(frozenset({ME + 1}))
+
+    assert not looks.asked
+    assert ended.said == []
+    with pytest.raises(BlockingIOError):
+        channel.recv(1)
+    looks.ask(frozenset({ME}))
+    assert json.loads(channel.recv(4096))["look"]["steps"] == 3
+    assert ended.said == [
+        f"looking into process {ME} for 3 steps, which run slower meanwhile (--no-agent: never)"
+    ]
+    looks.ask(frozenset({ME}))
+    with pytest.raises(BlockingIOError):
+        channel.recv(1)
+
+
+def test_a_trace_becomes_a_file_of_the_recording(looks: Looks, ended: Ended, tmp_path: Path) -> None:
+    channel, trace = asked(looks)
+    trace.write_text("{}")
+    say(channel, looks, {"looked": {"at_ns": [5, 9], "cost_s": 0.75}})
+
+    [look] = ended
+    assert (look.pid, look.file, look.reason, look.cost_s) == (ME, f"look-{ME}.json.gz", "", 0.75)
+    assert look.steps_ns == (5, 9)
+    assert ended.said[-1] == f"looked into process {ME}: it was held up for 0.8 s"
+    assert looks.close(tmp_path) == ""
+    assert gzip.decompress((tmp_path / look.file).read_bytes()) == b"{}"
+
+
+def test_a_refusal_is_told_with_its_reason(looks: Looks, ended: Ended, tmp_path: Path) -> None:
+    channel, _ = asked(looks)
+    say(channel, looks, {"refused": "the program profiles itself"})
+
+    assert [(look.file, look.reason) for look in ended] == [("", "the program profiles itself")]
+    assert looks.close(tmp_path) == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"no JSON\n",
+        b"[" * 5000 + b"\n",
+        b'{"looked": 3}\n{"refused": ["x"]}\n"text"\n',
+        b'{"hello": {"pid": 1}}\n',
+    ],
+)
+def test_what_makes_no_sense_is_no_answer(looks: Looks, ended: Ended, said: bytes) -> None:
+    channel, _ = asked(looks)
+    channel.sendall(said)
+    looks.hear()
+
+    assert ended == []
+    channel.close()
+    looks.hear()
+    assert [look.reason for look in ended] == ["it ended before its steps had"]
+
+
+def test_figures_that_are_none_are_left_out(looks: Looks, ended: Ended) -> None:
+    channel, _ = asked(looks)
+    say(channel, looks, {"looked": {"at_ns": ["x", 3], "cost_s": "much"}})
+
+    assert (ended[0].steps_ns, ended[0].cost_s) == ((), 0.0)
+
+
+def test_who_talks_without_end_is_not_listened_to(looks: Looks, ended: Ended) -> None:
+    channel, _ = asked(looks)
+    channel.setblocking(False)
+    sent = 0
+    while sent <= 2 * LONGEST_ANSWER and not ended:
+        sent += channel.send(b"x" * 4096)
+        looks.hear()
+
+    assert [look.reason for look in ended] == ["it ended before its steps had"]
+
+
+def test_an_answer_may_take_its_time_but_not_for_ever(looks: Looks, ended: Ended, monkeypatch) -> None:
+    monkeypatch.setattr("perfzero.record.look.GRACE_S", 0.0)
+    asked(looks)
+    looks.hear()
+    assert ended == []
+    looks.within_s = 0.0
+    looks.hear()
+
+    assert [look.reason for look in ended] == ["it did not answer in time"]
+
+
+def test_a_link_in_place_of_a_trace_is_not_followed(looks: Looks, ended: Ended, tmp_path: Path) -> None:
+    """The program's user must not get root to read a file for it."""
+    secret, recording = tmp_path / "secret", tmp_path / "recording"
+    secret.write_text("secret")
+    recording.mkdir()
+    channel, trace = asked(looks)
+    trace.symlink_to(secret)
+    say(channel, looks, {"looked": {"at_ns": [1, 2]}})
+
+    assert f"look-{ME}.json.gz could not be kept" in looks.close(recording)
+    assert list(recording.iterdir()) == []
+
+
+@pytest.mark.parametrize("what", ["pipe", "second name", "nothing", "too large"])
+def test_what_is_no_trace_of_its_own_is_not_kept(
+    looks: Looks, tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channel, trace = asked(looks)
+    if what == "pipe":
+        os.mkfifo(trace)
+    elif what != "nothing":
+        trace.write_text("{}")
+    if what == "second name":
+        os.link(trace, trace.with_name("other"))
+    if what == "too large":
+        monkeypatch.setattr("perfzero.record.look.LARGEST_TRACE", 1)
+    say(channel, looks, {"looked": {"at_ns": [1, 2]}})
+
+    assert f"look-{ME}.json.gz could not be kept: " in looks.close(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_is_handed_over_after_what_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it is the user's, a link may stand in place of a file, and root would give away where it leads."""
+    given: list[tuple[str, bool]] = []
+    monkeypatch.setattr(
+        "os.chown", lambda path, *_, follow_symlinks: given.append((Path(path).name, follow_symlinks))
+    )
+    made = Looks(tell=lambda _: None, say=lambda _: None)
+    made.open(Invoker("user", 1000, 1000, "/home/user"))
+    folder = Path(made.environment({})["PYTHONPATH"])
+    made.close()
+
+    assert given[-1] == (folder.name, False)
+    assert {name for name, _ in given[:-1]} == {"agent", "sitecustomize.py", "_perfzero_agent.py"}
+    assert not any(follows for _, follows in given)

@@ -1,0 +1,131 @@
+"""A look inside the program in a recording: when it was, what it left, and what was disturbed by it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfzero.errors import UsageError
+from perfzero.store import RecordingWriter
+from perfzero.store.reader import open_recording
+from perfzero.store.schema import EVENTS, is_ours
+from perfzero.store.trim import trim
+from perfzero.values import Look
+
+MS = 1_000_000
+START_NS = 1_700_000_000_000_000_000
+
+
+def look(from_ms: float, to_ms: float, *, pid: int = 42, **changes: Any) -> Look:
+    whole = {"file": f"look-{pid}.json.gz", "cost_s": 0.5, "steps_ns": (START_NS, START_NS + MS), **changes}
+    return Look(pid, START_NS + round(from_ms * MS), START_NS + round(to_ms * MS), **whole)
+
+
+def recorded(new_writer: Callable[..., RecordingWriter], table: Callable[..., Any], *looks: Look) -> Path:
+    """100 ms of samples of 1 ms in every stream, and *looks*."""
+    with new_writer() as writer:
+        for stream in ("pm", "zoom", "gpm", "board"):
+            writer.append(stream, 0, table(100))
+        writer.append("host", None, table(100, names=("host_cpu_busy",)))
+        for one in looks:
+            writer.look(one)
+    return writer.path
+
+
+def test_a_look_is_read_as_it_was_written(new_writer, table) -> None:
+    written = look(20, 30)
+    recording = open_recording(recorded(new_writer, table, written))
+
+    assert recording.looks == (written,)
+    assert recording.observation(0).looks == (written,)
+    assert recording.doubts == ()
+
+
+def test_what_was_seen_during_a_look_is_left_out_of_what_is_judged(new_writer, table) -> None:
+    """Samples that it touches, of every source; the recording itself still has them."""
+    recording = open_recording(recorded(new_writer, table, look(20.5, 30), look(60, 61)))
+    seen = recording.observation(0)
+
+    for part in (seen.pm, seen.zoom, seen.gpm, seen.board, seen.host):
+        kept_ms = (part.start_ns - START_NS) // MS
+        assert kept_ms.tolist() == [*range(20), *range(30, 60), *range(61, 100)]
+    assert len(recording.samples("pm", 0)) == 100
+
+
+def test_without_a_look_nothing_is_left_out(new_writer, table) -> None:
+    seen = open_recording(recorded(new_writer, table)).observation(0)
+
+    assert seen.looks == ()
+    assert len(seen.pm) == len(seen.host) == 100
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"file": "../../etc/passwd"},
+        {"file": "look-43.json.gz"},
+        {"pid": 0, "file": ""},
+        {"end_ns": 0},
+        {"steps_ns": "now"},
+    ],
+)
+def test_a_look_that_cannot_be_is_a_damaged_line(new_writer, table, changes: dict[str, Any]) -> None:
+    """A name that leads elsewhere above all: it is not taken from the content of a file."""
+    path = recorded(new_writer, table, look(20, 30))
+    line = json.loads((path / EVENTS).read_text()) | changes
+    (path / EVENTS).write_text(json.dumps(line) + "\n")
+    recording = open_recording(path)
+
+    assert recording.looks == ()
+    assert "1 damaged lines" in recording.doubts[0]
+
+
+def test_a_trimmed_recording_knows_when_the_look_was_and_has_no_trace(
+    new_writer, table, tmp_path: Path
+) -> None:
+    path = recorded(new_writer, table, look(20, 30))
+    (path / "look-42.json.gz").write_bytes(b"x" * 1000)
+    to = tmp_path / "small"
+    done = trim(open_recording(path), to=to, redact=True)
+    [kept] = open_recording(to).looks
+
+    assert (kept.start_ns, kept.end_ns, kept.file) == (look(20, 30).start_ns, look(20, 30).end_ns, "")
+    assert kept.reason == "left out by perfzero trim"
+    assert not list(to.glob("look-*"))
+    assert done.size_before > 1000
+    assert "left out the looks inside the program" in done.done
+
+
+def test_a_secret_in_a_reason_is_taken_out(new_writer, table) -> None:
+    path = recorded(
+        new_writer, table, look(20, 30, file="", reason="no --api-key=sk-123456789012345678901234")
+    )
+
+    assert "sk-1234" not in (path / EVENTS).read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("look-42.json.gz", True),
+        ("manifest.json", True),
+        ("pm-gpu0.arrow", True),
+        ("look-042.json.gz", False),
+        ("look-x.json.gz", False),
+        ("look-42.json", False),
+        ("train.py", False),
+    ],
+)
+def test_files_of_a_recording_are_known_by_their_names(new_writer, name: str, ours: bool) -> None:
+    """An earlier recording is replaced as a whole when that is asked for, and nothing else."""
+    assert is_ours(name) == ours
+    with new_writer() as writer:
+        (writer.path / name).touch()
+    with pytest.raises(UsageError, match="not empty"):
+        new_writer()
+    new_writer(force=True).close()
+    assert (writer.path / name).exists() == (not ours or name == "manifest.json")
