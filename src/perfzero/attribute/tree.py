@@ -1,0 +1,426 @@
+"""
+The breakdown of a trace: the GPU's time by module, by operator and by kernel.
+
+A piece of work counts with its whole duration, so the totals of each of the three views add up to the sum
+of all durations. The GPU's busy time is less where streams overlap: it is the union of all work on a device,
+summed over devices. Shares are held against the busy time, so together they exceed 1 by what overlaps.
+
+Modules form a tree along the dots of their paths. `own` is what no deeper module took, `total` is with all
+that lies below. What belongs to no module stands beside the tree, in `elsewhere`, and is never left out.
+Models in one process share one tree: a trace does not say which of two outermost modules a path belongs to.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from perfzero.attribute.layout import Layout, layout
+from perfzero.attribute.owners import (
+    BACKWARD,
+    FORWARD,
+    IN_OPTIMIZER,
+    OPTIMIZER,
+    OTHER,
+    OUTSIDE,
+    UNKNOWN,
+    Owners,
+    find_owners,
+)
+from perfzero.traces import WORK_KINDS, Tensor, Trace, Work, WorkKind
+from perfzero.values import IntArray
+
+OPTIMIZER_ROW = "optimizer"
+OUTSIDE_ROW = "outside modules"
+UNATTRIBUTED_ROW = "unattributed"
+
+T = TypeVar("T", bound=Hashable)
+
+_NUMBER = re.compile(r"(?<![^.])[0-9]+(?![^.])")
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTime:
+    """
+    Time that a GPU worked, in ns, and what it was part of.
+
+    `forward_ns` to `other_ns` add up to `gpu_ns`. `replay_ns` is what ran in replays of CUDA graphs.
+    `launches` is how many kernels, copies and sets ran. `share` is of the busy time, `per_step_ns` what was
+    launched in a step, in the mean over steps; both are NaN where there is nothing to divide by.
+    """
+
+    gpu_ns: int
+    share: float
+    per_step_ns: float
+    launches: int
+    forward_ns: int
+    backward_ns: int
+    optimizer_ns: int
+    other_ns: int
+    replay_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """
+    A call of an operator: its name, the tensors it got, and the layout of a convolution's first 4-D one.
+
+    `main` is the place in `inputs` of the one that says most, the first of the highest rank; None without.
+    """
+
+    operator: str
+    inputs: tuple[Tensor, ...] = ()
+    main: int | None = None
+    layout: Layout | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """
+    A function of the program, and the line where it begins.
+
+    `line` is None for a function that ran already when the trace began: where it was later is not recorded.
+    """
+
+    file: str
+    line: int | None
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """
+    Something that time is spent on. What it is told by is what takes the most of its time.
+
+    `call`: the operator's call, of those in the forward pass where there are any; `kernel`, `module`: names,
+    the latter None where none of the time belongs to a module; `source`: where the program asks for it.
+    """
+
+    name: str
+    time: GpuTime
+    call: Call | None = None
+    kernel: str = ""
+    module: str | None = None
+    source: SourceLine | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """
+    A module in the tree. `own` is without, `total` with the modules below.
+
+    `class_name` is empty where the module itself was never called, such as a ModuleList. `parent` is the
+    path of the one above, None for the root, whose path is empty.
+    """
+
+    path: str
+    class_name: str
+    parent: str | None
+    depth: int
+    own: Row
+    total: GpuTime
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """
+    Modules of one class whose paths differ in numbers only and which make the same call, taken as one.
+
+    `row.name` is their path with "*" for the numbers that differ, and `count` how many they are.
+    """
+
+    row: Row
+    class_name: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRow:
+    """A kernel by its name, or a copy or set by its direction."""
+
+    row: Row
+    kind: WorkKind
+
+
+@dataclass(frozen=True, slots=True)
+class Breakdown:
+    """
+    Where the GPU's time goes: `total` is all work, `busy_ns` the union over streams, in `steps` steps.
+
+    `modules` are in the order of the tree, the heaviest first at each level; `alike` are the modules with
+    time of their own, like ones taken together; `elsewhere` are the rows optimizer, outside modules,
+    unattributed. All else is ordered by time. `operators` ends with the row unattributed: work that no
+    operator launched.
+    """
+
+    total: GpuTime
+    busy_ns: int
+    steps: int
+    modules: tuple[Module, ...]
+    alike: tuple[Alike, ...]
+    elsewhere: tuple[Row, ...]
+    operators: tuple[Row, ...]
+    kernels: tuple[KernelRow, ...]
+    doubts: tuple[str, ...] = ()
+
+
+def break_down(trace: Trace) -> Breakdown:
+    """The breakdown of *trace*."""
+    table = _Table(trace, find_owners(trace))
+    modules = table.modules()
+    return Breakdown(
+        total=table.time(np.arange(len(trace.work))),
+        busy_ns=table.busy_ns,
+        steps=table.steps,
+        modules=modules,
+        alike=table.alike(modules),
+        elsewhere=table.elsewhere(),
+        operators=table.operators(),
+        kernels=table.kernels(),
+        doubts=(*trace.doubts, *_doubts(trace, table)),
+    )
+
+
+def busy_ns(work: Work) -> int:
+    """How long a GPU did anything: the union of all work on each device, summed over devices."""
+    busy = 0
+    for device in np.unique(work.device):
+        here = work.device == device
+        start, end = work.start_ns[here], work.end_ns[here]  # ordered by start
+        before = np.concatenate((start[:1], np.maximum.accumulate(end)[:-1]))
+        busy += int(np.maximum(0, end - np.maximum(start, before)).sum())
+    return busy
+
+
+def _doubts(trace: Trace, table: _Table) -> Iterable[str]:
+    if not len(trace.work):
+        yield "The trace holds no work of a GPU."
+    elif not table.steps:
+        yield "The trace marks no steps, so there is no time per step."
+
+
+class _Table:
+    """The work of a trace row by row with its owners, and sums over parts of it."""
+
+    def __init__(self, trace: Trace, owners: Owners) -> None:
+        self.trace, self.owners = trace, owners
+        self.length_ns = trace.work.end_ns - trace.work.start_ns
+        self.busy_ns = busy_ns(trace.work)
+        self.steps = len(np.unique(trace.steps.what))
+        operators = trace.operators
+        self._operator = _mapped(operators.spans.what, owners.operator)
+        inputs = _mapped(operators.inputs, owners.operator)
+        self._call, self._calls = _numbered(zip(self._operator.tolist(), inputs.tolist(), strict=True))
+        self._call[self._operator < 0] = -1
+        sources = zip(owners.function.tolist(), owners.began.tolist(), strict=True)
+        self._source, self._sources = _numbered(sources)
+        self._source[owners.function < 0] = -1
+        # Two classes may share a path, which then is one node of the tree.
+        of_module, self._paths = _numbered(m.path for m in trace.modules)
+        self._path = _mapped(of_module, owners.module)
+
+    def time(self, rows: IntArray) -> GpuTime:
+        """All that is told of the time in *rows* of the work."""
+        length, phase = self.length_ns[rows], self.owners.phase[rows]
+        gpu_ns = int(length.sum())
+        in_steps = int(length[self.owners.in_step[rows]].sum())
+        return GpuTime(
+            gpu_ns=gpu_ns,
+            share=gpu_ns / self.busy_ns if self.busy_ns else math.nan,
+            per_step_ns=in_steps / self.steps if self.steps else math.nan,
+            launches=len(rows),
+            forward_ns=int(length[phase == FORWARD].sum()),
+            backward_ns=int(length[phase == BACKWARD].sum()),
+            optimizer_ns=int(length[phase == OPTIMIZER].sum()),
+            other_ns=int(length[phase == OTHER].sum()),
+            replay_ns=int(length[self.owners.replay[rows]].sum()),
+        )
+
+    def row(self, name: str, rows: IntArray) -> Row:
+        """A row of the breakdown, made of *rows* of the work."""
+        forward = rows[self.owners.phase[rows] == FORWARD]
+        call = self._heaviest(self._call, forward if len(forward) else rows)
+        source = self._heaviest(self._source, rows)
+        kernel = self._heaviest(self.trace.work.name, rows)
+        path = self._heaviest(self._path, rows)
+        return Row(
+            name,
+            self.time(rows),
+            None if call < 0 else self._call_at(call),
+            "" if kernel < 0 else self.trace.work.names[kernel],
+            None if path < 0 else self._paths[path],
+            None if source < 0 else self._source_at(source),
+        )
+
+    def modules(self) -> tuple[Module, ...]:
+        """The tree of modules, each before those below it."""
+        called: dict[str, list[int]] = {}
+        for number, module in enumerate(self.trace.modules):
+            called.setdefault(module.path, []).append(number)
+        if not called:
+            return ()
+        paths = {above for path in called for above in _ancestry(path)}
+        own = self._own()
+        below: dict[str, list[IntArray]] = {path: [_NONE] for path in paths}
+        for path, rows in own.items():
+            for above in _ancestry(path):
+                below[above].append(rows)
+        totals = {path: self.time(np.concatenate(parts)) for path, parts in below.items()}
+        children: dict[str, list[str]] = {path: [] for path in paths}
+        for path in paths - {""}:
+            children[_parent(path)].append(path)
+        found: list[Module] = []
+        stack = [("", 0)]
+        while stack:
+            path, depth = stack.pop()
+            rows = own.get(path, _NONE)
+            found.append(
+                Module(
+                    path,
+                    self._class_name(called.get(path, []), rows),
+                    _parent(path) if path else None,
+                    depth,
+                    self.row(path, rows),
+                    totals[path],
+                )
+            )
+            heaviest = sorted(children[path], key=lambda p: (-totals[p].gpu_ns, _natural(p)))
+            stack += [(child, depth + 1) for child in reversed(heaviest)]
+        return tuple(found)
+
+    def alike(self, modules: Sequence[Module]) -> tuple[Alike, ...]:
+        """Modules with time of their own, like ones taken together, the heaviest first."""
+        own = self._own()
+        groups: dict[tuple[str, str, Call | None], list[str]] = {}
+        for module in modules:
+            if module.own.time.gpu_ns:
+                key = (_NUMBER.sub("*", module.path), module.class_name, module.own.call)
+                groups.setdefault(key, []).append(module.path)
+        found = [
+            Alike(
+                self.row(_pattern(paths), np.concatenate([own[p] for p in paths])),
+                class_name,
+                len(paths),
+            )
+            for (_, class_name, _), paths in groups.items()
+        ]
+        return tuple(sorted(found, key=lambda a: (-a.row.time.gpu_ns, _natural(a.row.name))))
+
+    def elsewhere(self) -> tuple[Row, ...]:
+        """What belongs to no module; the rows are there even where nothing does."""
+        places = ((OPTIMIZER_ROW, IN_OPTIMIZER), (OUTSIDE_ROW, OUTSIDE), (UNATTRIBUTED_ROW, UNKNOWN))
+        return tuple(self.row(name, np.flatnonzero(self.owners.place == place)) for name, place in places)
+
+    def operators(self) -> tuple[Row, ...]:
+        """By the innermost operator that launched the work, the heaviest first, and the rest at the end."""
+        names = self.trace.operators.names
+        found = [self.row(names[number], rows) for number, rows in self._groups(self._operator).items()]
+        rest = self.row(UNATTRIBUTED_ROW, np.flatnonzero(self._operator < 0))
+        return (*sorted(found, key=_heaviest_first), rest)
+
+    def kernels(self) -> tuple[KernelRow, ...]:
+        """By the name of the kernel, the heaviest first."""
+        work = self.trace.work
+        key = work.name * len(WORK_KINDS) + work.kind
+        found = []
+        for number, rows in self._groups(key).items():
+            name, kind = divmod(number, len(WORK_KINDS))
+            found.append(KernelRow(self.row(work.names[name], rows), WORK_KINDS[kind]))
+        return tuple(sorted(found, key=lambda k: (*_heaviest_first(k.row), k.kind)))
+
+    def _own(self) -> dict[str, IntArray]:
+        """The rows of the work by the path of the module that owns them."""
+        return {self._paths[number]: rows for number, rows in self._groups(self._path).items()}
+
+    def _groups(self, key: IntArray) -> dict[int, IntArray]:
+        """The rows of the work by *key*; those with a key below 0 belong to no group."""
+        rows = np.flatnonzero(key >= 0)
+        rows = rows[np.argsort(key[rows], kind="stable")]
+        numbers, first = np.unique(key[rows], return_index=True)
+        return dict(zip(numbers.tolist(), np.split(rows, first[1:]), strict=True)) if len(rows) else {}
+
+    def _heaviest(self, key: IntArray, rows: IntArray) -> int:
+        """The value of *key* with the most time in *rows*, of equals the first; -1 where there is none."""
+        of = key[rows]
+        rows, of = rows[of >= 0], of[of >= 0]
+        if not len(rows):
+            return -1
+        numbers, inverse = np.unique(of, return_inverse=True)
+        sums = np.zeros(len(numbers), np.int64)
+        np.add.at(sums, inverse, self.length_ns[rows])
+        return int(numbers[np.argmax(sums)])
+
+    def _class_name(self, numbers: Sequence[int], rows: IntArray) -> str:
+        """The class of a module; where several share its path, that with the most time of its own."""
+        if not numbers:
+            return ""
+        number = self._heaviest(self.owners.module, rows)
+        return self.trace.modules[number if number >= 0 else numbers[0]].class_name
+
+    def _call_at(self, number: int) -> Call:
+        name, shapes = self._calls[number]
+        operators = self.trace.operators
+        inputs = operators.shapes[shapes] if shapes >= 0 else ()
+        ranks = [len(tensor.shape) for tensor in inputs]
+        main = ranks.index(max(ranks)) if ranks else None
+        images = next((t for t in inputs if len(t.shape) == 4), None)
+        convolves = "conv" in operators.names[name]
+        return Call(
+            operators.names[name], inputs, main, layout(images) if convolves and images is not None else None
+        )
+
+    def _source_at(self, number: int) -> SourceLine:
+        function, began = self._sources[number]
+        found = self.trace.functions[function]
+        return SourceLine(found.file, found.line if began else None, found.name)
+
+
+_NONE: IntArray = np.empty(0, np.int64)
+
+
+def _numbered(values: Iterable[T]) -> tuple[IntArray, list[T]]:
+    """Each value as a number that counts in the different values, which come in the order of appearance."""
+    numbers: dict[T, int] = {}
+    found = [numbers.setdefault(value, len(numbers)) for value in values]
+    return np.array(found, np.int64), list(numbers)
+
+
+def _mapped(values: IntArray, rows: IntArray) -> IntArray:
+    """*values* at *rows*, and -1 where a row is -1."""
+    found = np.full(len(rows), -1, np.int64)
+    found[rows >= 0] = values[rows[rows >= 0]]
+    return found
+
+
+def _heaviest_first(row: Row) -> tuple[int, str]:
+    return -row.time.gpu_ns, row.name
+
+
+def _parent(path: str) -> str:
+    return path.rpartition(".")[0]
+
+
+def _ancestry(path: str) -> list[str]:
+    """*path* and all above it, the root "" included."""
+    found = [path]
+    while found[-1]:
+        found.append(_parent(found[-1]))
+    return found
+
+
+def _natural(path: str) -> list[tuple[int, str]]:
+    """For ordering "layers.2" before "layers.10"."""
+    return [
+        (int(part), part) if part.isascii() and part.isdigit() else (-1, part) for part in path.split(".")
+    ]
+
+
+def _pattern(paths: Sequence[str]) -> str:
+    """What *paths*, alike but for numbers, have in common; "*" where they differ."""
+    parts = zip(*(path.split(".") for path in paths), strict=True)
+    return ".".join(part[0] if len(set(part)) == 1 else "*" for part in parts)

@@ -1,0 +1,144 @@
+"""
+The breakdown of a look as a file for programs, and as a few lines for people.
+
+detailed_breakdown.json holds all of it: strict JSON, durations in whole nanoseconds so that sums add up, a
+missing number null. docs/attribution.md describes every field.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from perfzero import __version__, text
+from perfzero.attribute.tree import Breakdown, Call, Row, SourceLine
+from perfzero.values import jsonable
+
+FILE = "detailed_breakdown.json"
+
+# Readers may rely on a version for ever: a field is only ever added within one. Removing or
+# changing one makes the next version.
+# 1 - first version
+SCHEMA_VERSION = 1
+
+LINES = 5
+"""As many as fit beside the verdict; the file has all."""
+
+WORTH_TELLING = 0.01
+"""What takes less of the GPU's time than this is no place to look at first."""
+
+WIDTH = 96
+"""A report is 100 columns wide at most, and indented."""
+
+_LEAST = (16, 10, 0, 0, 14)
+"""So narrow may a column get where a line is too long; the share and the shape stay whole."""
+
+_SHORTENED = (0, 4, 1)
+"""The columns that give way, in this order: path, source, class."""
+
+_DTYPES = {
+    "float": "fp32",
+    "double": "fp64",
+    "c10::Half": "fp16",
+    "c10::BFloat16": "bf16",
+    "c10::Float8_e4m3fn": "fp8 e4m3",
+    "c10::Float8_e5m2": "fp8 e5m2",
+    "c10::complex<float>": "complex64",
+    "c10::complex<double>": "complex128",
+    "long int": "int64",
+    "int": "int32",
+    "short int": "int16",
+    "signed char": "int8",
+    "unsigned char": "uint8",
+}
+"""C++'s names of types, as Kineto writes them, to those that people use."""
+
+
+def breakdown_json(looks: Mapping[str, Breakdown], *, recording: str) -> str:
+    """The text of detailed_breakdown.json: the breakdowns of *looks* by the names of their files."""
+    document = {
+        "schema": SCHEMA_VERSION,
+        "perfzero": __version__,
+        "recording": recording,
+        "looks": [{"file": file, **_look(looks[file])} for file in sorted(looks)],
+    }
+    return json.dumps(jsonable(document), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def lines(breakdown: Breakdown) -> list[str]:
+    """
+    What takes the most GPU time, a line each, the heaviest first; none where the trace holds no GPU work.
+
+    Path, class and how many are alike; share of the busy time; what goes in; where the program says so.
+    """
+    rows = sorted(_told(breakdown), key=lambda told: -told[0].time.share)[:LINES]
+    return _aligned([_cells(row, kind) for row, kind in rows])
+
+
+def _look(breakdown: Breakdown) -> dict[str, Any]:
+    return {
+        "steps": breakdown.steps,
+        "busy_ns": breakdown.busy_ns,
+        "total": asdict(breakdown.total),
+        "modules": [asdict(m) for m in breakdown.modules],
+        "alike": [asdict(a) for a in breakdown.alike],
+        "elsewhere": [asdict(r) for r in breakdown.elsewhere],
+        "operators": [asdict(r) for r in breakdown.operators],
+        "kernels": [asdict(k) for k in breakdown.kernels],
+        "doubts": breakdown.doubts,
+    }
+
+
+def _told(breakdown: Breakdown) -> Iterator[tuple[Row, str]]:
+    """Rows worth telling, each with what stands in the second column."""
+    for alike in breakdown.alike:
+        if alike.row.time.share >= WORTH_TELLING:
+            times = f" ×{alike.count}" if alike.count > 1 else ""
+            yield alike.row, f"{alike.class_name}{times}"
+    for row in breakdown.elsewhere:
+        if row.time.share >= WORTH_TELLING:
+            yield row, "" if row.call is None else row.call.operator
+
+
+def _cells(row: Row, kind: str) -> tuple[str, ...]:
+    replayed = "by replay" if row.time.replay_ns * 2 > row.time.gpu_ns else ""
+    given = " ".join(part for part in (_given(row.call), replayed) if part)
+    cells = (row.name or "(model)", kind, text.percent(row.time.share), given, _place(row.source))
+    return tuple(text.printable(cell) for cell in cells)
+
+
+def _given(call: Call | None) -> str:
+    """The main input of a call in words: "[256,64,56,56] NCHW bf16"."""
+    if call is None or call.main is None:
+        return ""
+    tensor = call.inputs[call.main]
+    shape = f"[{','.join(map(str, tensor.shape))}]"
+    return " ".join(part for part in (shape, call.layout, _DTYPES.get(tensor.dtype, tensor.dtype)) if part)
+
+
+def _place(source: SourceLine | None) -> str:
+    if source is None:
+        return ""
+    return source.file if source.line is None else f"{source.file}:{source.line}"
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    if not rows:
+        return []
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    excess = sum(widths) + 2 * (len(widths) - 1) - WIDTH
+    for column in _SHORTENED:
+        less = max(0, min(excess, widths[column] - _LEAST[column]))
+        widths[column] -= less
+        excess -= less
+    return ["  ".join(_fitted(row, widths)).rstrip() for row in rows]
+
+
+def _fitted(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    """The cells of a row in their widths; of a path the end says most, of a class the beginning."""
+    for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
+        if len(cell) > width:
+            cell = cell[: width - 1] + "…" if column == 1 else "…" + cell[len(cell) - width + 1 :]
+        yield cell.rjust(width) if column == 2 else cell.ljust(width)

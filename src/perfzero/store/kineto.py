@@ -1,0 +1,515 @@
+"""
+Reads a look: the trace of a few steps that PyTorch's own profiler (Kineto) wrote inside the program.
+
+The file is Chrome-trace JSON, compressed by gzip. What is read of it:
+
+    cat                                  what it becomes
+    cpu_op                               a call of an operator, with the shapes of its inputs
+    user_annotation                      perfzero.module|<path>|<Class>   a forward call of a module
+                                         perfzero.step|<k>                a whole step
+                                         Optimizer.*                      a call of the optimizer
+    python_function                      a call of a Python function, where it has a file
+    cuda_runtime, cuda_driver            a launch
+    kernel, gpu_memcpy, gpu_memset       the GPU's work
+    fwdbwd (flow events)                 on which thread the forward pass of a backward operator ran
+
+Time stamps are microseconds since `baseTimeNanoseconds`, as decimal numbers with a digit for each
+nanosecond. Whole and fraction are converted apart: below 2^43 us (a hundred days, and Kineto's base is less
+than three months old) a double holds them to half a nanosecond, so the result is exact.
+
+A look may come from anyone, as all of a recording. Its size is limited before and after decompression; events
+are decoded one by one, so that what is not needed takes no memory; a wrong type makes an event damaged, which
+is skipped and said, and what is no such file at all is a `BrokenRecording`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from perfzero.errors import BrokenRecording, NoRecording
+from perfzero.store.decode import clean_text
+from perfzero.store.reader import _open_regular
+from perfzero.traces import (
+    WORK_KINDS,
+    Function,
+    Launches,
+    ModuleName,
+    Operators,
+    Spans,
+    Tensor,
+    Trace,
+    Work,
+    WorkKind,
+)
+from perfzero.values import IntArray
+
+MAX_FILE_BYTES = 128 << 20
+"""Compressed. A small training step with Python stacks takes some 10 kB."""
+
+MAX_TEXT_BYTES = 512 << 20
+"""Decompressed: some 1.5 million events at the 330 bytes that one takes on average."""
+
+MAX_EVENTS = 2_000_000
+"""Events kept; each takes a few hundred bytes of memory while it is read."""
+
+MAX_TENSORS = 16
+"""Inputs kept of one operator; the optimizer's take lists of all parameters, of which the first ones do."""
+
+MAX_RANK = 16
+MAX_NAME = 4096
+"""Characters of a name. Those of templated kernels have several hundred, and more tell nothing apart."""
+
+MAX_DIFFERENT = 100_000
+"""Different names of a kind, and different shapes; a large model has some thousand modules."""
+
+MAX_DEPTH = 64
+"""Parts of a module's path; deep models have some ten."""
+
+_MODULE = "perfzero.module|"
+_STEP = "perfzero.step|"
+_OPTIMIZER = "Optimizer."
+_FRAME = re.compile(r"(?P<file>[^<].*?)\((?P<line>[0-9]{1,9})\): (?P<name>.*)", re.DOTALL)
+_NO_TENSOR = {"", "Scalar", "ScalarList", "GenericList", "Device", "None"}
+_KINDS: dict[str, WorkKind] = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
+_SPACE = re.compile(r"[ \t\n\r]*")
+_FARTHEST_US = float(1 << 51)
+_LONGEST_NS = 3_600 * 10**9
+"""An hour: so that the lengths of `MAX_EVENTS` add up to less than 2^63."""
+
+T = TypeVar("T", bound=Hashable)
+
+
+def read_trace(path: Path) -> Trace:
+    """The trace in the file *path*; raises `NoRecording` or `BrokenRecording` if there is none to trust."""
+    events = _Events()
+    try:
+        base_ns = _read(_Json(_text(path)), events)
+    except (ValueError, RecursionError) as error:
+        raise _broken(path, str(error).rstrip(".") or "it is nested too deeply") from error
+    return events.trace(base_ns=base_ns, name=path.name)
+
+
+def _text(path: Path) -> str:
+    try:
+        with _open_regular(path) as file:
+            packed = file.read(MAX_FILE_BYTES + 1)
+            if len(packed) > MAX_FILE_BYTES:
+                raise _broken(path, f"it is larger than {MAX_FILE_BYTES >> 20} MiB")
+            file.seek(0)
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                text = unpacked.read(MAX_TEXT_BYTES + 1)
+    except FileNotFoundError:
+        raise NoRecording(f"{path} does not exist.\nName a file that a look inside wrote.") from None
+    except EOFError:
+        raise _broken(path, "it is cut short") from None
+    except (gzip.BadGzipFile, zlib.error):
+        raise _broken(path, "it is not compressed by gzip, or damaged") from None
+    except OSError as error:
+        raise BrokenRecording(
+            f"{path} cannot be read: {error.strerror or error}.\nCheck its owner: ls -l {path}"
+        ) from error
+    if len(text) > MAX_TEXT_BYTES:
+        raise _broken(path, f"it holds more than {MAX_TEXT_BYTES >> 20} MiB")
+    return text.decode("utf-8", "replace")
+
+
+def _broken(path: Path, reason: str) -> BrokenRecording:
+    return BrokenRecording(
+        f"{path} is no trace of PyTorch's profiler that can be trusted: {clean_text(reason)}.\n"
+        "The rest of the recording is not touched by this. Look again: perfzero run -- COMMAND"
+    )
+
+
+class _Json:
+    """Reads JSON value by value. Raises ValueError."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._decode = json.JSONDecoder().raw_decode
+
+    def is_next(self, sign: str) -> bool:
+        """Whether *sign* comes next, which is then passed."""
+        self._skip()
+        if not self._text.startswith(sign, self._at):
+            return False
+        self._at += len(sign)
+        return True
+
+    def expect(self, sign: str) -> None:
+        """Pass *sign*."""
+        if not self.is_next(sign):
+            raise ValueError(f"{sign!r} is missing at character {self._at}")
+
+    def value(self) -> Any:
+        """The next value, whatever it is."""
+        self._skip()
+        found, self._at = self._decode(self._text, self._at)
+        return found
+
+    def _skip(self) -> None:
+        space = _SPACE.match(self._text, self._at)
+        if space is not None:
+            self._at = space.end()
+
+
+def _read(source: _Json, events: _Events) -> int | None:
+    """Feed *events* with what the file holds; returns the base of its times in Unix ns, if it says one."""
+    base_ns: int | None = None
+    seen = False
+    source.expect("{")
+    if not source.is_next("}"):
+        while True:
+            key = source.value()
+            source.expect(":")
+            if key == "traceEvents" and source.is_next("["):
+                seen = True
+                _read_events(source, events)
+            else:
+                value = source.value()
+                if key == "baseTimeNanoseconds" and type(value) is int and 0 <= value < 2**61:
+                    base_ns = value
+            if not source.is_next(","):
+                break
+        source.expect("}")
+    if not seen:
+        raise ValueError("it holds no list of events")
+    return base_ns
+
+
+def _read_events(source: _Json, events: _Events) -> None:
+    if source.is_next("]"):
+        return
+    while True:
+        events.add(source.value())
+        if not source.is_next(","):
+            break
+    source.expect("]")
+
+
+class _Numbered(Generic[T]):
+    """Different values, numbered in the order of their appearance."""
+
+    def __init__(self) -> None:
+        self._number: dict[T, int] = {}
+
+    def number(self, value: T) -> int:
+        if len(self._number) > MAX_DIFFERENT:
+            raise ValueError(f"it names more than {MAX_DIFFERENT:,} different things")
+        return self._number.setdefault(value, len(self._number))
+
+    def values(self) -> tuple[T, ...]:
+        return tuple(self._number)
+
+
+class _Names(_Numbered[str]):
+    """The same for texts, each made safe to print once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known: dict[str, int] = {}
+
+    def of(self, raw: str) -> int:
+        found = self._known.get(raw)
+        if found is None:
+            found = self._known[raw] = self.number(clean_text(raw)[:MAX_NAME])
+        return found
+
+
+class _Damaged(ValueError):
+    """An event has not the shape it should have."""
+
+
+class _Events:
+    """Takes events one by one and keeps what is needed of them, as rows of whole numbers."""
+
+    def __init__(self) -> None:
+        self.damaged = 0
+        self._kept = 0
+        self._threads: _Numbered[tuple[Hashable, Hashable]] = _Numbered()
+        self._modules: _Numbered[ModuleName] = _Numbered()
+        self._functions: _Numbered[Function] = _Numbered()
+        self._shapes: _Numbered[tuple[Tensor, ...]] = _Numbered()
+        self._operator_names, self._work_names = _Names(), _Names()
+        self._known_functions: dict[str, int] = {}
+        self._known_shapes: dict[str, int] = {}
+        self._operators: list[tuple[int, ...]] = []
+        self._module_calls: list[tuple[int, ...]] = []
+        self._optimizer_calls: list[tuple[int, ...]] = []
+        self._steps: list[tuple[int, ...]] = []
+        self._frames: list[tuple[int, ...]] = []
+        self._launches: list[tuple[int, ...]] = []
+        self._work: list[tuple[int, ...]] = []
+        self._flow_starts: dict[int, int] = {}
+        self._flow_ends: list[tuple[int, int, int]] = []
+        self._read: dict[str, Callable[[dict[str, Any], int, int], None]] = {
+            "cpu_op": self._operator,
+            "user_annotation": self._annotation,
+            "python_function": self._frame,
+            "cuda_runtime": self._launch,
+            "cuda_driver": self._launch,
+            **dict.fromkeys(_KINDS, self._gpu_work),
+        }
+
+    def add(self, event: object) -> None:
+        """Take one event; ValueError where there are too many."""
+        try:
+            if not isinstance(event, dict):
+                raise _Damaged
+            phase, category = event.get("ph"), event.get("cat")
+            if phase == "X" and isinstance(category, str) and category in self._read:
+                start = _ns(event.get("ts"))
+                length = _ns(event.get("dur"))
+                if not 0 <= length <= _LONGEST_NS:
+                    raise _Damaged
+                self._read[category](event, start, start + length)
+            elif category == "fwdbwd" and phase in ("s", "f"):
+                self._flow(event, start_of=phase == "s")
+            else:
+                return
+        except _Damaged:
+            self.damaged += 1
+        self._kept += 1
+        if self._kept > MAX_EVENTS:
+            raise ValueError(f"it holds more than {MAX_EVENTS:,} events")
+
+    def _thread(self, event: dict[str, Any]) -> int:
+        pid, tid = event.get("pid"), event.get("tid")
+        if not isinstance(pid, int | str) or not isinstance(tid, int | str):
+            raise _Damaged
+        return self._threads.number((pid, tid))
+
+    def _operator(self, event: dict[str, Any], start: int, end: int) -> None:
+        arguments = _arguments(event)
+        self._operators.append(
+            (
+                self._thread(event),
+                start,
+                end,
+                self._operator_names.of(_name(event)),
+                _whole(arguments.get("External id"), missing=-1),
+                _whole(arguments.get("Sequence number"), missing=-1),
+                _whole(arguments.get("Fwd thread id"), missing=0),
+                self._inputs(arguments),
+            )
+        )
+
+    def _inputs(self, arguments: dict[str, Any]) -> int:
+        """The number of an operator's inputs; -1 where there are none, or none that make sense."""
+        shapes, types = arguments.get("Input Dims"), arguments.get("Input type")
+        strides = arguments.get("Input Strides")
+        if not isinstance(shapes, list) or not isinstance(types, list) or len(shapes) != len(types):
+            return -1
+        if not isinstance(strides, list) or len(strides) != len(shapes):
+            strides = [[]] * len(shapes)
+        key = f"{shapes}{strides}{types}"
+        found = self._known_shapes.get(key)
+        if found is None:
+            tensors = tuple(_tensors(shapes, strides, types))
+            found = self._known_shapes[key] = self._shapes.number(tensors) if tensors else -1
+        return found
+
+    def _annotation(self, event: dict[str, Any], start: int, end: int) -> None:
+        name = _name(event)
+        if name.startswith(_MODULE):
+            path, found, class_name = name[len(_MODULE) :].rpartition("|")
+            if not found or path.count(".") >= MAX_DEPTH:
+                raise _Damaged
+            module = ModuleName(clean_text(path)[:MAX_NAME], clean_text(class_name)[:MAX_NAME])
+            self._module_calls.append((self._thread(event), start, end, self._modules.number(module)))
+        elif name.startswith(_STEP):
+            number = name[len(_STEP) :]
+            if not (number.isascii() and number.isdigit() and len(number) <= 9):
+                raise _Damaged
+            self._steps.append((self._thread(event), start, end, int(number)))
+        elif name.startswith(_OPTIMIZER):
+            self._optimizer_calls.append((self._thread(event), start, end, -1))
+
+    def _frame(self, event: dict[str, Any], start: int, end: int) -> None:
+        name = _name(event)
+        number = self._known_functions.get(name)
+        if number is None:
+            found = _FRAME.fullmatch(name)
+            number = -1
+            if found is not None:  # no builtin, and nothing made up such as "<string>"
+                file, function = (clean_text(found[part])[:MAX_NAME] for part in ("file", "name"))
+                number = self._functions.number(Function(file, int(found["line"]), function))
+            self._known_functions[name] = number
+        if number >= 0:
+            self._frames.append((self._thread(event), start, end, number))
+
+    def _launch(self, event: dict[str, Any], start: int, _end: int) -> None:
+        correlation = _whole(_arguments(event).get("correlation"), missing=-1)
+        if correlation > 0:
+            replay = "GraphLaunch" in _name(event)
+            self._launches.append((self._thread(event), start, correlation, replay))
+
+    def _gpu_work(self, event: dict[str, Any], start: int, end: int) -> None:
+        arguments = _arguments(event)
+        self._work.append(
+            (
+                start,
+                end,
+                self._work_names.of(_name(event)),
+                WORK_KINDS.index(_KINDS[event["cat"]]),
+                _whole(arguments.get("device"), missing=0),
+                _whole(arguments.get("stream"), missing=-1),
+                _whole(arguments.get("correlation"), missing=-1),
+                _whole(arguments.get("External id"), missing=-1),
+                _whole(arguments.get("graph node id"), missing=0) > 0,
+            )
+        )
+
+    def _flow(self, event: dict[str, Any], *, start_of: bool) -> None:
+        number = _whole(event.get("id"), missing=None)
+        thread = self._thread(event)
+        if start_of:
+            self._flow_starts[number] = thread
+        else:
+            self._flow_ends.append((number, thread, _ns(event.get("ts"))))
+
+    def trace(self, *, base_ns: int | None, name: str) -> Trace:
+        """All that was taken, its times from *base_ns* on."""
+        base = 0 if base_ns is None else base_ns
+        doubts = []
+        if base_ns is None:
+            doubts.append(f"{name} does not say from when its times count; they were taken as Unix time.")
+        if self.damaged:
+            doubts.append(f"{name}: {self.damaged:,} damaged events were skipped.")
+        rows = _table(self._operators, 8)
+        order = np.lexsort((-rows[2], rows[1]))
+        thread, start, end, what, external, sequence, forward_thread, inputs = rows[:, order]
+        launches, work = _table(self._launches, 4), _table(self._work, 9)
+        launches = launches[:, np.argsort(launches[1], kind="stable")]
+        work = work[:, np.argsort(work[0], kind="stable")]
+        return Trace(
+            work=Work(
+                start_ns=work[0] + base,
+                end_ns=work[1] + base,
+                name=work[2],
+                kind=work[3],
+                device=work[4],
+                stream=work[5],
+                correlation=work[6],
+                external_id=work[7],
+                replay=work[8].astype(bool),
+                names=self._work_names.values(),
+            ),
+            launches=Launches(launches[0], launches[1] + base, launches[2], launches[3].astype(bool)),
+            operators=Operators(
+                Spans(thread, start + base, end + base, what),
+                external,
+                sequence,
+                forward_thread,
+                inputs,
+                names=self._operator_names.values(),
+                shapes=self._shapes.values(),
+            ),
+            module_calls=_spans(self._module_calls, base),
+            optimizer_calls=_spans(self._optimizer_calls, base),
+            steps=_spans(self._steps, base),
+            frames=_spans(self._frames, base),
+            modules=self._modules.values(),
+            functions=self._functions.values(),
+            forward_threads=self._forward_threads(),
+            doubts=tuple(doubts),
+        )
+
+    def _forward_threads(self) -> dict[int, int]:
+        """
+        Autograd's number of a thread -> ours.
+
+        Autograd numbers threads in a way of its own, which a trace shows only where a flow leads from the
+        thread of a forward operator to a backward operator with that number. Of several the most frequent.
+        """
+        number_at = {(row[0], row[1]): row[6] for row in self._operators if row[6] > 0}
+        votes: dict[int, Counter[int]] = {}
+        for flow, thread, at in self._flow_ends:
+            number, forward = number_at.get((thread, at)), self._flow_starts.get(flow)
+            if number is not None and forward is not None:
+                votes.setdefault(number, Counter())[forward] += 1
+        return {number: min(found, key=lambda t: (-found[t], t)) for number, found in sorted(votes.items())}
+
+
+def _spans(rows: Sequence[tuple[int, ...]], base: int) -> Spans:
+    thread, start, end, what = _table(rows, 4)
+    return Spans.of(thread, start + base, end + base, what)
+
+
+def _table(rows: Sequence[tuple[int, ...]], width: int) -> IntArray:
+    """*rows* as columns, shape (width, n)."""
+    return np.array(rows, np.int64).reshape(len(rows), width).T
+
+
+def _arguments(event: dict[str, Any]) -> dict[str, Any]:
+    found = event.get("args")
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise _Damaged
+    return found
+
+
+def _name(event: dict[str, Any]) -> str:
+    found = event.get("name")
+    if not isinstance(found, str):
+        raise _Damaged
+    return found
+
+
+def _ns(us: object) -> int:
+    """Microseconds as whole nanoseconds."""
+    if isinstance(us, bool) or not isinstance(us, int | float) or not abs(us) < _FARTHEST_US:
+        raise _Damaged  # the comparison is false for NaN too
+    whole = math.floor(us)
+    return whole * 1000 + round((us - whole) * 1000)
+
+
+def _whole(value: object, *, missing: int | None) -> int:
+    """A whole number that fits 64 bits and is not negative, or what stands for none."""
+    if value is None and missing is not None:
+        return missing
+    if type(value) is not int or not -1 <= value < 2**63:
+        raise _Damaged
+    return value
+
+
+def _tensors(shapes: list[Any], strides: list[Any], types: list[Any]) -> list[Tensor]:
+    found: list[Tensor] = []
+    for shape, stride, kind in zip(shapes, strides, types, strict=True):
+        if not isinstance(kind, str) or kind in _NO_TENSOR:
+            continue
+        if kind == "TensorList":  # a list of lists; the type of its tensors is not recorded
+            if isinstance(shape, list):
+                several = (
+                    stride if isinstance(stride, list) and len(stride) == len(shape) else [[]] * len(shape)
+                )
+                found += [
+                    t for s, r in zip(shape[:MAX_TENSORS], several, strict=False) if (t := _tensor(s, r, ""))
+                ]
+        elif tensor := _tensor(shape, stride, clean_text(kind)[:MAX_NAME]):
+            found.append(tensor)
+    return found[:MAX_TENSORS]
+
+
+def _tensor(shape: object, strides: object, dtype: str) -> Tensor | None:
+    sizes, steps = _sizes(shape), _sizes(strides)
+    if sizes is None:
+        return None
+    return Tensor(sizes, steps if steps is not None and len(steps) == len(sizes) else (), dtype)
+
+
+def _sizes(value: object) -> tuple[int, ...] | None:
+    if not isinstance(value, list) or len(value) > MAX_RANK:
+        return None
+    return tuple(value) if all(type(v) is int and 0 <= v < 2**62 for v in value) else None

@@ -1,0 +1,214 @@
+"""
+The breakdown as a file and as lines.
+
+The GPU's events are written by hand from the format (`hand_written_look`) until a recording of a real GPU
+takes their place.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from hand_written_look import ENGINE, Look
+from perfzero import __version__
+from perfzero.attribute.tree import Breakdown, break_down
+from perfzero.report.breakdown import LINES, SCHEMA_VERSION, WIDTH, breakdown_json, lines
+
+ROOT = Path(__file__).parents[2]
+
+
+def a_step() -> Look:
+    look = Look()
+    look.step(0, 0, 1000)
+    look.frame("train.py(9): train_step", 1, 990)
+    look.module("", "ResNet", 10, 200)
+    look.frame("model.py(41): forward", 11, 199)
+    for i in range(2):
+        look.module(f"layer1.{i}.conv1", "Conv2d", 20 + 40 * i, 50 + 40 * i)
+        look.op(
+            "aten::cudnn_convolution", 25 + 40 * i, 45 + 40 * i,
+            shapes=[[256, 64, 56, 56], [64, 64, 1, 1]],
+            strides=[[200704, 3136, 56, 1], [64, 1, 1, 1]],
+            types=["c10::BFloat16", "c10::BFloat16"],
+            sequence=i,
+        )  # fmt: skip
+        look.work("fprop", 300 + 30 * i, 325 + 30 * i, at=30 + 40 * i)
+    look.module("fc", "Linear", 150, 180)
+    look.op("aten::addmm", 155, 175, shapes=[[10], [8, 64], [64, 10]])
+    look.work("gemm", 400, 430, at=160)
+    look.op("CudnnConvolutionBackward0", 200, 210, ENGINE, sequence=1, forward_thread=1)
+    look.optimizer(600, 700)
+    look.op("aten::_foreach_add_", 610, 650)
+    look.work("adam", 620, 635, at=620)
+    look.kernel("stray", 700, 705, correlation=0)
+    return look
+
+
+def broken_down(folder: Path, look: Look | None = None) -> Breakdown:
+    return break_down((look or a_step()).trace(folder))
+
+
+# --- lines
+
+
+def test_the_heaviest_are_told_a_line_each(tmp_path: Path) -> None:
+    assert lines(broken_down(tmp_path)) == [
+        "layer1.*.conv1  Conv2d ×2            50 %  [256,64,56,56] NCHW bf16  model.py:41",
+        "fc              Linear               30 %  [8,64] fp32               model.py:41",
+        "optimizer       aten::_foreach_add_  15 %                            train.py:9",
+        "unattributed                          5 %",
+    ]
+
+
+def test_at_most_five_lines_and_nothing_small(tmp_path: Path) -> None:
+    look = Look()
+    for i in range(8):
+        look.module(f"part{chr(97 + i)}", "Linear", 10 * i, 10 * i + 9)
+        look.work("gemm", 100 + 20 * i, 110 + 20 * i, at=10 * i + 2)
+    look.work("nothing", 500, 500.5, at=95)
+
+    found = lines(broken_down(tmp_path, look))
+
+    assert len(found) == LINES
+    assert not any("outside" in line for line in found)
+
+
+def test_a_replay_is_told(tmp_path: Path) -> None:
+    look = Look()
+    look.module("", "Net", 0, 20)
+    look.kernel("a", 30, 40, correlation=look.launch(5, name="cudaGraphLaunch"))
+
+    assert lines(broken_down(tmp_path, look)) == ["(model)  Net  100 %  by replay"]
+
+
+def test_a_function_that_ran_already_is_told_without_a_line(tmp_path: Path) -> None:
+    look = Look()
+    look.frame("train.py(88): <module>", -5, 100)
+    look.step(0, 0, 90)
+    look.module("", "Net", 0, 20)
+    look.work("a", 30, 40, at=5)
+
+    assert lines(broken_down(tmp_path, look)) == ["(model)  Net  100 %    train.py"]
+
+
+def test_no_gpu_work_no_lines(tmp_path: Path) -> None:
+    assert lines(broken_down(tmp_path, Look())) == []
+
+
+def test_a_long_line_gives_way_where_it_says_least(tmp_path: Path) -> None:
+    look = Look()
+    look.frame("a/very/long/way/to/the/file/of/the/model/model.py(41): forward", 1, 90)
+    look.step(0, 0, 95)
+    look.module(".".join(f"part_{i}" for i in range(20)) + ".conv", "ConvolutionWithAVeryLongName", 10, 90)
+    look.op(
+        "aten::conv2d", 20, 80,
+        shapes=[[256, 64, 56, 56]], strides=[[200704, 1, 3584, 64]], types=["c10::Half"],
+    )  # fmt: skip
+    look.work("a", 100, 140, at=30)
+
+    (line,) = lines(broken_down(tmp_path, look))
+
+    assert len(line) <= WIDTH
+    assert re.fullmatch(
+        r"….*part_19\.conv +ConvolutionWith\w*… +100 %  \[256,64,56,56\] channels-last fp16  ….*model\.py:41",
+        line,
+    )
+
+
+def test_names_cannot_drive_the_terminal(tmp_path: Path) -> None:
+    look = Look()
+    look.module("a\nb\tc", "Net", 0, 20)
+    look.work("a", 30, 40, at=5)
+
+    assert lines(broken_down(tmp_path, look)) == ["a b c  Net  100 %"]
+
+
+# --- the file
+
+
+def document(folder: Path) -> dict[str, Any]:
+    text = breakdown_json({"look-4242.json.gz": broken_down(folder)}, recording="runs/one")
+    found: dict[str, Any] = json.loads(text, parse_constant=lambda name: 1 / 0)
+    return found
+
+
+def test_the_file_says_what_it_is(tmp_path: Path) -> None:
+    found = document(tmp_path)
+
+    assert found["schema"] == SCHEMA_VERSION == 1
+    assert found["perfzero"] == __version__
+    assert found["recording"] == "runs/one"
+    assert [look["file"] for look in found["looks"]] == ["look-4242.json.gz"]
+
+
+def test_a_module_in_the_file(tmp_path: Path) -> None:
+    (look,) = document(tmp_path)["looks"]
+    module = next(m for m in look["modules"] if m["path"] == "layer1.0.conv1")
+    time = {
+        "gpu_ns": 25000, "share": 0.25, "per_step_ns": 25000.0, "launches": 1,
+        "forward_ns": 25000, "backward_ns": 0, "optimizer_ns": 0, "other_ns": 0, "replay_ns": 0,
+    }  # fmt: skip
+
+    assert module == {
+        "path": "layer1.0.conv1",
+        "class_name": "Conv2d",
+        "parent": "layer1.0",
+        "depth": 3,
+        "own": {
+            "name": "layer1.0.conv1",
+            "time": time,
+            "call": {
+                "operator": "aten::cudnn_convolution",
+                "inputs": [
+                    {
+                        "shape": [256, 64, 56, 56],
+                        "strides": [200704, 3136, 56, 1],
+                        "dtype": "c10::BFloat16",
+                    },
+                    {"shape": [64, 64, 1, 1], "strides": [64, 1, 1, 1], "dtype": "c10::BFloat16"},
+                ],
+                "main": 0,
+                "layout": "NCHW",
+            },
+            "kernel": "fprop",
+            "module": "layer1.0.conv1",
+            "source": {"file": "model.py", "line": 41, "function": "forward"},
+        },
+        "total": time,
+    }
+
+
+def test_sums_in_the_file_add_up(tmp_path: Path) -> None:
+    (look,) = document(tmp_path)["looks"]
+    total = look["total"]["gpu_ns"]
+
+    assert total == sum(m["own"]["time"]["gpu_ns"] for m in look["modules"]) + sum(
+        row["time"]["gpu_ns"] for row in look["elsewhere"]
+    )
+    assert total == sum(row["time"]["gpu_ns"] for row in look["operators"])
+    assert total == sum(kernel["row"]["time"]["gpu_ns"] for kernel in look["kernels"])
+
+
+def test_a_missing_number_is_null(tmp_path: Path) -> None:
+    text = breakdown_json({"look-1.json.gz": broken_down(tmp_path, Look())}, recording="x")
+
+    assert json.loads(text)["looks"][0]["total"]["share"] is None
+
+
+def test_every_field_of_the_file_is_documented(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "attribution.md").read_text()
+    undocumented = {name for name in names(document(tmp_path)) if f"`{name}`" not in page}
+
+    assert undocumented == set()
+
+
+def names(value: Any) -> set[str]:
+    """All names of fields in *value*."""
+    if isinstance(value, dict):
+        return set(value) | {name for item in value.values() for name in names(item)}
+    if isinstance(value, list):
+        return {name for item in value for name in names(item)}
+    return set()
