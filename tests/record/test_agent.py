@@ -173,6 +173,52 @@ def test_a_program_without_steps_is_left_after_a_while_as_it_was() -> None:
     assert [look.reason for look in ended] == ["no step began and ended in 0 s"]
 
 
+def test_a_profiler_is_stopped_when_its_steps_take_too_long() -> None:
+    """By the thread that started it, when it calls a module again."""
+    slow = """
+x = 0
+while more():
+    x = model(x)
+    optimizer.step()
+    if torch.TRACING == ["prepare"]:
+        time.sleep(0.5)
+"""
+    with looks(within_s=0.2) as (made, ended):
+        code, out, err = run(MODEL + slow + STATE + "print(torch.TRACING)", made)
+
+    assert (code, err) == (0, "")
+    assert out == "1 []\n[]\nTrue 0\n['prepare', 'start', 'stop']\n"
+    assert [look.reason for look in ended] == ["no step began and ended in 0 s"]
+
+
+def test_a_child_that_is_forked_meanwhile_has_no_part_in_it() -> None:
+    """It steps as well, and ends as any program does."""
+    forks = """
+x = 0
+while more():
+    x = model(x)
+    optimizer.step()
+    if torch.TRACING == ["prepare", "start"]:
+        child = os.fork()
+        if child == 0:
+            for _ in range(9): optimizer.step(); model(x)
+            print(torch.TRACING, torch.nn.Module.__call__ is torch.nn.Module._wrapped_call_impl, flush=True)
+            sys.exit(3)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        break
+while more():
+    x = model(x)
+    optimizer.step()
+print(torch.TRACING)
+"""
+    with looks() as (made, ended):
+        code, out, err = run("import os\n" + MODEL + forks, made)
+
+    assert (code, err) == (0, "")
+    assert out == "['prepare', 'start'] True\n3\n['prepare', 'start', 'stop']\n"
+    assert [len(look.steps_ns) for look in ended] == [4]
+
+
 def test_a_program_that_ends_meanwhile_is_told_of() -> None:
     with looks() as (made, ended):
         run(MODEL + "more.left = 60\nwhile more(): pass\n", made)

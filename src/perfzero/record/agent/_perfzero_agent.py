@@ -26,6 +26,7 @@ raise into the program; what goes wrong ends the look.
 from __future__ import annotations
 
 import _thread
+import atexit
 import os
 import sys
 import time
@@ -174,6 +175,8 @@ class Look:
         self._over = _thread.allocate_lock()
         self._over.acquire()
         self._phase = "find"
+        self._late = False
+        self._thread: int | None = None  # that of the steps
         self._why = "no step began and ended"
         self._begun = time.monotonic()
         self._optimizer_hook: Any = None
@@ -190,9 +193,14 @@ class Look:
     def take(self) -> dict[str, Any]:
         """Put the marks in, wait, take them out; returns what to tell."""
         self._put_in()
-        self._over.acquire(True, self._within_s)
-        if self._phase not in ("done", "failed"):
-            self._phase, self._why = "failed", f"{self._why} in {self._within_s:.0f} s"
+        os.register_at_fork(after_in_child=self._forked)
+        if not self._over.acquire(True, self._within_s):
+            self._why = f"{self._why} in {self._within_s:.0f} s"
+            self._late = True
+            if self._phase == "find":
+                self._phase = "failed"
+            else:  # the profiler is at work: only the thread that started it can stop it, when it comes by
+                self._over.acquire()
         self._take_out()
         if self._phase == "failed":
             return {"refused": self._why}
@@ -250,6 +258,8 @@ class Look:
         """A module is called; what `_leave` gets."""
         try:
             thread = _thread.get_ident()
+            if self._late and thread == self._thread:
+                self._end(self._why)
             depth = self._depth.get(thread, 0)
             self._depth[thread] = depth + 1
             if depth == 0:
@@ -307,14 +317,23 @@ class Look:
         where = "" if caller is None else f"{caller.f_code.co_filename}:{caller.f_lineno}"
         return f"perfzero.module|{self._names.get(id(module), '?')}|{type(module).__name__}|{where}"
 
+    def _forked(self) -> None:
+        """In a child: the look is its parent's."""
+        self._phase = "failed"
+        if self._module.__call__ is self._ours:
+            self._module.__call__ = self._call
+
     # --- from mark to mark ---
 
     def _mark(self) -> None:
         """A step has ended, and the next one begins."""
         if self._phase == "find":
-            self._phase = "prepare"
+            self._thread, self._phase = _thread.get_ident(), "prepare"
             return
-        if self._phase not in ("prepare", "start", "trace"):
+        if self._phase not in ("prepare", "start", "trace") or _thread.get_ident() != self._thread:
+            return
+        if self._late:
+            self._end(self._why)
             return
         begun = time.monotonic()
         if self._phase == "prepare":
@@ -344,6 +363,8 @@ class Look:
         if self._torch.cuda.is_initialized():
             activities.append(profiler.ProfilerActivity.CUDA)
         self._profile = profiler.profile(activities=activities, record_shapes=True)
+        # A process that ends while it is profiled dies of a segmentation fault (PyTorch 2.13).
+        atexit.register(self._end, "it ended before its steps had")
         # It reads this when it is used for the first time, and would tell on stderr what it does.
         quiet = "KINETO_LOG_LEVEL" not in os.environ
         if quiet:
@@ -359,20 +380,26 @@ class Look:
         self._step_range.__enter__()
 
     def _fail(self, error: Exception) -> None:
-        """End the look; the program goes on as if nothing had been."""
-        if self._phase in ("done", "failed"):
+        self._end(f"{type(error).__name__}: {error}")
+
+    def _end(self, why: str) -> None:
+        """End the look for that reason; the program goes on as if nothing had been."""
+        phase = self._phase
+        if phase in ("done", "failed"):
             return
-        profile, tracing = self._profile, self._phase in ("trace", "stop")
-        self._phase, self._why = "failed", f"{type(error).__name__}: {error}"
-        self._profile = None
+        self._phase, self._why = "failed", why
+        profile, self._profile = self._profile, None
         try:
-            if tracing:
+            if phase == "start":  # one that is ready has to start before it can stop
+                profile.start_trace()
+            if phase in ("start", "trace", "stop"):
                 profile.stop_trace()
         except Exception:
             pass
         self._finish()
 
     def _finish(self) -> None:
+        atexit.unregister(self._end)
         try:
             self._over.release()
         except RuntimeError:  # it is over already
