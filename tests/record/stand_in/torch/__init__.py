@@ -27,7 +27,6 @@ cuda = _module("torch.cuda")
 cuda.is_initialized = lambda: False
 autograd = _module("torch.autograd")
 autograd._profiler_enabled = lambda: False
-profiler = _module("torch.profiler")
 _autograd_profiler = _module("torch.autograd.profiler")
 
 
@@ -84,27 +83,22 @@ class record_function:
 _autograd_profiler.record_function = record_function
 
 
-class ProfilerActivity:
-    CPU = "cpu"
-    CUDA = "cuda"
-
-
 class profile:
-    def __init__(self, *, activities, record_shapes):
-        self.activities = activities
+    def __init__(self, *, use_device, record_shapes, use_kineto):
+        self.device = use_device
 
     def _do(self, what):
         if what == FAIL:
             raise RuntimeError(f"no {what} today")
         TRACING.append(what)
 
-    def prepare_trace(self):
+    def _prepare_trace(self):
         self._do("prepare")
 
-    def start_trace(self):
+    def _start_trace(self):
         self._do("start")
 
-    def stop_trace(self):
+    def __exit__(self, *_):
         self._do("stop")
 
     def export_chrome_trace(self, path):
@@ -112,5 +106,4 @@ class profile:
             file.write('{"traceEvents": []}')
 
 
-profiler.ProfilerActivity = ProfilerActivity
-profiler.profile = profile
+_autograd_profiler.profile = profile
