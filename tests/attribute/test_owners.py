@@ -159,6 +159,37 @@ def test_the_call_that_the_profiler_noted_goes_before_what_the_clocks_say(tmp_pa
     assert module_paths(trace, owners) == ["conv1"]
 
 
+def test_the_call_that_the_profiler_noted_goes_before_one_that_lies_in_it(tmp_path: Path) -> None:
+    look = a_training_step()
+    look.op("aten::relu", 60, 70, external_id=17)
+    look.op("aten::empty", 62, 66, external_id=18)
+    look.kernel("relu", 300, 310, correlation=look.launch(64), **{"External id": 17})
+
+    trace = look.trace(tmp_path)
+
+    assert operator_names(trace, find_owners(trace)) == ["aten::relu"]
+
+
+def test_a_launch_on_a_thread_that_the_profiler_could_not_name_is_where_its_call_is(tmp_path: Path) -> None:
+    look = a_training_step()
+    look.op("aten::relu", 46, 49, external_id=17)
+    look.kernel("relu", 300, 310, correlation=look.launch(47, -1234567), **{"External id": 17})
+
+    trace = look.trace(tmp_path)
+
+    assert module_paths(trace, find_owners(trace)) == ["conv1"]
+
+
+def test_an_external_id_of_zero_is_none(tmp_path: Path) -> None:
+    look = a_training_step()
+    look.op("aten::relu", 60, 70, external_id=0)
+    look.kernel("gemm", 60, 90, correlation=look.launch(30), **{"External id": 0})
+
+    trace = look.trace(tmp_path)
+
+    assert operator_names(trace, find_owners(trace)) == ["aten::cudnn_convolution"]
+
+
 def test_an_external_id_of_no_call_changes_nothing(tmp_path: Path) -> None:
     look = a_training_step()
     look.kernel("gemm", 60, 90, correlation=look.launch(30), **{"External id": 1234})
@@ -317,6 +348,13 @@ def test_all_kernels_of_a_replay_belong_to_the_module_around_its_launch(tmp_path
 
     assert module_paths(trace, owners) == ["", "", "conv1"]
     assert owners.replay.tolist() == [True, True, False]
+
+
+def test_a_kernel_of_a_graph_whose_launch_was_not_seen_is_a_replay(tmp_path: Path) -> None:
+    look = a_training_step()
+    look.kernel("a", 100, 110, correlation=99, **{"graph node id": 2})
+
+    assert find_owners(look.trace(tmp_path)).replay.tolist() == [True]
 
 
 def test_work_is_part_of_a_step_if_it_was_launched_in_it_on_whatever_thread(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from perfzero.traces import Function
     "file",
     [
         "train.py",
-        "./train.py",
         "model/layers.py",
         "code/train.py",
         "/home/someone/project/train.py",

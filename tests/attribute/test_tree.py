@@ -208,6 +208,17 @@ def test_modules_that_get_something_else_are_not_alike(tmp_path: Path) -> None:
     assert [(a.row.name, a.count) for a in found.alike] == [("layers.*.fc", 2), ("layers.2.fc", 1)]
 
 
+def test_equals_come_in_the_order_in_which_people_count(tmp_path: Path) -> None:
+    look = Look()
+    for i in (10, 2, 1):
+        look.module(f"layers.{i}", "Linear", 10 * i, 10 * i + 9)
+        look.work("gemm", 200 + i, 201 + i, at=10 * i + 2)
+
+    paths = [m.path for m in broken_down(look, tmp_path).modules]
+
+    assert paths == ["", "layers", "layers.1", "layers.2", "layers.10"]
+
+
 def test_a_number_that_all_have_in_common_stays(tmp_path: Path) -> None:
     look = Look()
     for i in range(2):

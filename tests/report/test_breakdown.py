@@ -68,12 +68,18 @@ def test_at_most_five_lines_and_nothing_small(tmp_path: Path) -> None:
     for i in range(8):
         look.module(f"part{chr(97 + i)}", "Linear", 10 * i, 10 * i + 9)
         look.work("gemm", 100 + 20 * i, 110 + 20 * i, at=10 * i + 2)
-    look.work("nothing", 500, 500.5, at=95)
 
-    found = lines(broken_down(tmp_path, look))
+    assert len(lines(broken_down(tmp_path, look))) == LINES
 
-    assert len(found) == LINES
-    assert not any("outside" in line for line in found)
+
+def test_what_takes_next_to_nothing_is_not_told(tmp_path: Path) -> None:
+    look = Look()
+    for name, at, length in (("a", 0, 100), ("b", 20, 0.9)):
+        look.module(name, "Linear", at, at + 10)
+        look.work("gemm", 100 + 5 * at, 100 + 5 * at + length, at=at + 2)
+    look.work("copy", 500, 500.9, at=95)
+
+    assert lines(broken_down(tmp_path, look)) == ["a  Linear  98 %"]
 
 
 def test_a_replay_is_told(tmp_path: Path) -> None:

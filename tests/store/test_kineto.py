@@ -119,6 +119,17 @@ def test_the_work_of_a_gpu_is_read_with_its_launch(tmp_path: Path) -> None:
     assert trace.launches.replay.tolist() == [False, True]
 
 
+def test_launches_and_work_are_ordered_by_their_start(tmp_path: Path) -> None:
+    look = Look()
+    for at in (30, 10, 20):
+        look.work("gemm", at + 100, at + 101, at=at)
+
+    trace = look.trace(tmp_path)
+
+    assert trace.launches.correlation.tolist() == [2, 3, 1]
+    assert trace.work.correlation.tolist() == [2, 3, 1]
+
+
 def test_a_kernel_that_belongs_to_no_graph_is_not_a_replay(tmp_path: Path) -> None:
     look = Look()
     look.kernel("gemm", 0, 1, correlation=1, **{"graph node id": 0})
@@ -149,6 +160,16 @@ def test_shapes_that_make_no_sense_are_left_out_and_the_operator_stays(tmp_path:
 
     assert operators.inputs.tolist() == [-1] * 7
     assert operators.shapes == ()
+
+
+def test_strides_that_do_not_fit_are_left_out(tmp_path: Path) -> None:
+    look = Look()
+    look.op("aten::relu", 0, 1, shapes=[[2, 3]], strides=[[1]])
+    look.op("aten::relu", 0, 1, shapes=[[2, 4]], strides=[])
+
+    shapes = look.trace(tmp_path).operators.shapes
+
+    assert shapes == ((Tensor((2, 3), (), "float"),), (Tensor((2, 4), (), "float"),))
 
 
 def test_only_functions_with_a_file_are_frames(tmp_path: Path) -> None:

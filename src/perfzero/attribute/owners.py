@@ -95,7 +95,7 @@ def find_owners(trace: Trace) -> Owners:
     phase = np.select([by_module, by_backward, by_optimizer], [FORWARD, BACKWARD, OPTIMIZER], OTHER)
 
     frames = _users_frames(trace)
-    frame = np.where(known & ~(by_backward & ~moved), innermost(frames, thread, at), -1)
+    frame = innermost(frames, thread, at)
     return Owners(
         phase=phase,
         place=place,
@@ -103,7 +103,7 @@ def find_owners(trace: Trace) -> Owners:
         operator=operator,
         function=_pick(frames.what, frame),
         began=_pick(frames.start_ns, frame) >= _first_moment(trace),
-        in_step=known & _in_step(trace.steps, launched),
+        in_step=_in_step(trace.steps, launched),
         replay=trace.work.replay | replayed,
     )
 

@@ -39,7 +39,7 @@ def is_users(function: Function) -> bool:
     path = function.file.replace("\\", "/")
     if _INSTALLED.search(path):
         return False
-    first, _, rest = path.removeprefix("./").partition("/")
+    first, _, rest = path.partition("/")
     if rest:
         return first not in LIBRARIES and first not in _PACKAGES and path.rpartition("/")[2] not in _OURS
     return first not in _OURS and first.removesuffix(".py") not in sys.stdlib_module_names

@@ -350,9 +350,8 @@ class _Events:
 
     def _launch(self, event: dict[str, Any], start: int, _end: int) -> None:
         correlation = _whole(_arguments(event).get("correlation"), missing=-1)
-        if correlation > 0:
-            replay = "GraphLaunch" in _name(event)
-            self._launches.append((self._thread(event), start, correlation, replay))
+        replay = "GraphLaunch" in _name(event)
+        self._launches.append((self._thread(event), start, correlation, replay))
 
     def _gpu_work(self, event: dict[str, Any], start: int, end: int) -> None:
         arguments = _arguments(event)
