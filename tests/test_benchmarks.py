@@ -750,3 +750,39 @@ def test_a_folder_of_reports_that_does_not_exist_is_refused(monkeypatch, tmp_pat
 
     assert ended.value.code == 2
     assert f"argument --reports: there is no folder {tmp_path / 'none'}" in capsys.readouterr().err
+
+
+# --- the look inside -------------------------------------------------------------------------
+
+
+def test_the_time_lost_to_a_look_is_that_beyond_the_usual_steps(monkeypatch) -> None:
+    """Ten steps of 100 ms; of the three that a look touches one took 600 and one 150 ms."""
+    look = load(monkeypatch, "look/run.py")
+    steps = steps_of(np.array([100.0] * 4 + [600.0, 150.0, 100.0] + [100.0] * 3))
+
+    assert look.lost_s(steps, 450 * MS, 1170 * MS) == pytest.approx(0.55)
+    assert look.lost_s(steps, 50 * MS, 150 * MS) == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize(
+    ("same", "reason", "lost_s", "ok"),
+    [(True, "", 1.9, True), (False, "", 0.1, False), (True, "no steps", 0.0, False), (True, "", 2.1, False)],
+)
+def test_a_look_may_cost_two_seconds_and_change_nothing(
+    monkeypatch, same: bool, reason: str, lost_s: float, ok: bool
+) -> None:
+    look = load(monkeypatch, "look/run.py")
+    row = look.Row("resnet50", same, reason, 3, lost_s, lost_s, 1.0)
+
+    assert row.ok == ok
+    assert ("FAIL" in look.table([row])) == (not ok)
+
+
+def test_a_program_that_fails_before_its_first_loss_is_told_in_its_own_words(
+    monkeypatch, tmp_path: Path
+) -> None:
+    look = load(monkeypatch, "look/run.py")
+    monkeypatch.setattr(look, "command", lambda *_: [sys.executable, "-c", "raise SystemExit('no GPU here')"])
+
+    with pytest.raises(RuntimeError, match="no GPU here"):
+        look.measure("resnet50", tmp_path / "w", argparse.Namespace())

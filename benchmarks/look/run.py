@@ -1,0 +1,136 @@
+"""
+Does a look inside change the program, and what does it cost? Each program alone, and under `record --agent`.
+
+    python benchmarks/look/run.py --out OUT [--only resnet50,compiled] [--budget SECONDS]
+
+Output, errors and exit code of the two runs have to be the same, the loss to the last digit. The time lost is
+that of the steps during the look beyond what as many usual steps take, by the program's own clock; two
+seconds at most are allowed. "told" is what the look itself says of it.
+
+Into OUT go look.json and look.txt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import watched  # noqa: I001 (it knows where the next one is)
+import step_log
+from programs import CASES
+
+from perfzero.store.reader import open_recording
+
+WATCHED_S = 26.0
+"""The warm-up has ended after some 5 s and the close look takes 11 s; then comes the look inside."""
+
+TRIAL = 40
+"""Steps of the run that tells how long a step takes."""
+
+START_UP_S = 25.0
+BAR_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """
+    `same`: output, errors and exit code are. `reason`: why there was no look. `lost_s`: by the program's own
+    clock, `told_s`: by the look itself; `megabytes` is the size of the trace.
+    """
+
+    program: str
+    same: bool
+    reason: str
+    steps: int
+    lost_s: float
+    told_s: float
+    megabytes: float
+
+    @property
+    def ok(self) -> bool:
+        return self.same and not self.reason and self.lost_s <= BAR_S
+
+
+def measure(name: str, folder: Path, _args: argparse.Namespace) -> Row:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    trial = run(command(name, TRIAL, folder.with_suffix(".trial")))
+    if trial.stderr and not trial.stdout:
+        raise RuntimeError(trial.stderr[-600:])
+    usual_ms = float(np.median(step_log.read_steps(folder.with_suffix(".trial"))["ms"][TRIAL // 2 :]))
+    steps = max(100, round(WATCHED_S * 1e3 / usual_ms / 10) * 10)
+    alone = run(command(name, steps, folder.with_suffix(".alone")))
+    log = folder.with_suffix(".steps")
+    record = [*watched.checkout.PERFZERO, "record", "--quiet", "--agent", "-o", str(folder), "--"]
+    beside = run([*record, *command(name, steps, log)])
+    return compare(name, folder, step_log.read_steps(log), same=alone == beside)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a program ended, and all it said."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+def command(name: str, steps: int, log: Path) -> list[str]:
+    return ["python3", "benchmarks/look/programs.py", name, "--steps", str(steps), "--log", str(log)]
+
+
+def run(words: Sequence[str]) -> Ended:
+    done = subprocess.run(
+        list(words),
+        cwd=watched.ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=3 * WATCHED_S + START_UP_S,
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def compare(name: str, folder: Path, steps: np.ndarray, *, same: bool) -> Row:  # type: ignore[type-arg]
+    looks = open_recording(folder).looks
+    if not looks:
+        return Row(name, same, "nobody was asked", 0, 0.0, 0.0, 0.0)
+    look = looks[0]
+    size = (folder / look.file).stat().st_size / 1e6 if look.file else 0.0
+    lost = lost_s(steps, look.start_ns, look.end_ns)
+    return Row(name, same, look.reason, max(0, len(look.steps_ns) - 1), lost, look.cost_s, size)
+
+
+def lost_s(steps: np.ndarray, start_ns: int, end_ns: int) -> float:  # type: ignore[type-arg]
+    """The time that steps which end or begin in [start, end) took beyond as many usual ones, in seconds."""
+    begin = steps["end_ns"] - steps["ms"] * 1e6
+    during = (begin < end_ns) & (steps["end_ns"] > start_ns)
+    usual = float(np.median(steps["ms"][~during]))
+    return float(np.sum(steps["ms"][during] - usual)) / 1e3
+
+
+def table(rows: Sequence[Row]) -> str:
+    lines = [f"{'program':16}{'same':>6}{'steps':>7}{'lost s':>8}{'told s':>8}{'MB':>7}"]
+    for row in rows:
+        lines.append(
+            f"{row.program:16}{'yes' if row.same else 'NO':>6}{row.steps:7}{row.lost_s:8.2f}{row.told_s:8.2f}"
+            f"{row.megabytes:7.1f}  {'OK' if row.ok else 'FAIL'} {row.reason}".rstrip()
+        )
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    needed_s = 2 * (WATCHED_S + START_UP_S)
+    benchmark = watched.Benchmark("look", tuple(CASES), measure, table, needed_s=needed_s)
+    return watched.run(benchmark, description=__doc__, argv=argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
