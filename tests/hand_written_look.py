@@ -43,8 +43,10 @@ class Look:
     def step(self, number: int, start: float, end: float) -> None:
         self.span("user_annotation", f"perfzero.step|{number}", start, end)
 
-    def module(self, path: str, class_name: str, start: float, end: float, tid: int = MAIN) -> None:
-        self.span("user_annotation", f"perfzero.module|{path}|{class_name}", start, end, tid)
+    def module(
+        self, path: str, class_name: str, start: float, end: float, tid: int = MAIN, *, site: str = ""
+    ) -> None:
+        self.span("user_annotation", f"perfzero.module|{path}|{class_name}|{site}", start, end, tid)
 
     def optimizer(self, start: float, end: float, tid: int = MAIN) -> None:
         self.span("user_annotation", "Optimizer.step#Adam.step", start, end, tid)

@@ -35,11 +35,20 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class ModuleName:
-    """A module of the model: where it sits in it ("" is the whole), and its class."""
+class Site:
+    """A line of the program."""
+
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleCall:
+    """A call of a module: where that sits in the model ("" is the whole), its class, and what called it."""
 
     path: str
     class_name: str
+    site: Site | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -162,10 +171,10 @@ class Trace:
     """
     All that was traced in one process.
 
-    `module_calls` are forward calls, counting in `modules`; `optimizer_calls` count nothing; `steps` are
-    whole steps by their number; `frames` are calls of Python functions, counting in `functions`.
-    `forward_threads` leads from autograd's number of a thread to ours, as far as the trace says it.
-    `doubts` are sentences on what could not be read.
+    `module_calls` are forward calls, counting in `modules`, the different ones; `optimizer_calls` count
+    nothing; `steps` are whole steps by their number; `frames` are calls of Python functions, counting in
+    `functions`. `forward_threads` leads from autograd's number of a thread to ours, as far as the trace
+    says it. `doubts` are sentences on what could not be read.
     """
 
     work: Work
@@ -175,7 +184,7 @@ class Trace:
     optimizer_calls: Spans
     steps: Spans
     frames: Spans
-    modules: tuple[ModuleName, ...] = ()
+    modules: tuple[ModuleCall, ...] = ()
     functions: tuple[Function, ...] = ()
     forward_threads: Mapping[int, int] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()

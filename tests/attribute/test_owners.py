@@ -402,6 +402,26 @@ def test_a_function_that_ran_before_the_first_step_has_no_line_of_its_own(tmp_pa
     assert source(trace, find_owners(trace)) == [("train.py", 88, False)]
 
 
+def test_what_called_the_module_is_closer_than_the_function_around_it(tmp_path: Path) -> None:
+    look = a_training_step()
+    look.module("conv2", "Conv2d", 60, 80, site="model.py:45")
+    look.op("aten::conv2d", 62, 78, sequence=7)
+    look.op("ConvolutionBackward0", 300, 310, ENGINE, sequence=7, forward_thread=1)
+    look.work("gemm", 100, 110, at=70)
+    look.work("dgrad", 320, 330, at=305, tid=ENGINE)
+    look.work("adam", 430, 440, at=420)
+
+    assert find_owners(look.trace(tmp_path)).called.tolist() == [True, True, False]
+
+
+def test_a_function_within_the_module_is_closer_than_what_called_it(tmp_path: Path) -> None:
+    """Work of the network's own forward, between its layers."""
+    look = a_training_step()
+    look.work("sigmoid", 100, 110, at=17)
+
+    assert find_owners(look.trace(tmp_path)).called.tolist() == [False]
+
+
 def test_without_a_function_of_the_user_there_is_no_line(tmp_path: Path) -> None:
     look = Look()
     look.frame("torch/nn/modules/conv.py(553): forward", 0, 100)
@@ -488,4 +508,10 @@ def test_the_real_function_that_ran_when_the_trace_began_has_no_line(real: Trace
     }
 
     assert not owners.began[loops].any()
-    assert steps == {(50, True)}
+    begins = (
+        REAL.with_name("make_cpu_trace.py")
+        .read_text()
+        .splitlines()
+        .index("def train_step(net, optimizer, x, y):")
+    )
+    assert steps == {(begins + 1, True)}

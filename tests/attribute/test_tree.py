@@ -124,6 +124,29 @@ def test_a_row_names_the_operator_the_kernel_and_the_line(tmp_path: Path) -> Non
     assert own.source == SourceLine("model.py", 41, "forward")
 
 
+def test_the_line_that_called_a_module_is_told_where_the_range_names_it(tmp_path: Path) -> None:
+    look = two_steps()
+    look.module("tail", "Linear", 192, 198, site="/home/me/model.py:77")
+    look.work("gemm", 800, 803, at=195)
+
+    own = module(broken_down(look, tmp_path), "tail").own
+
+    assert own.source == SourceLine("/home/me/model.py", 77)
+
+
+def test_of_several_lines_that_called_a_module_the_heaviest_is_told(tmp_path: Path) -> None:
+    look = Look()
+    for i, length in enumerate((3, 2, 2)):
+        look.module("shared", "Linear", 20 * i, 20 * i + 19, site=f"model.py:{min(i, 1)}")
+        look.module("shared", "Tied", 20 * i, 20 * i + 19, site=f"model.py:{min(i, 1)}")
+        look.work("gemm", 100 + 20 * i, 100 + 20 * i + length, at=20 * i + 5)
+
+    own = module(broken_down(look, tmp_path), "shared").own
+
+    assert own.time.gpu_ns == 7_000
+    assert own.source == SourceLine("model.py", 1)
+
+
 def test_a_row_of_backward_work_only_tells_of_the_backward_operator(tmp_path: Path) -> None:
     found = broken_down(two_steps(), tmp_path)
     row = next(r for r in found.operators if r.name == "aten::convolution_backward")

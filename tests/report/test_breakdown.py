@@ -100,6 +100,22 @@ def test_a_function_that_ran_already_is_told_without_a_line(tmp_path: Path) -> N
     assert lines(broken_down(tmp_path, look)) == ["(model)  Net  100 %    train.py"]
 
 
+def test_whole_paths_are_told_without_the_folder_they_have_in_common(tmp_path: Path) -> None:
+    look = Look()
+    look.frame("other.py(3): run", -5, 100)
+    look.module("", "Net", 0, 20, site="/home/me/work/train.py:88")
+    look.module("a", "Linear", 4, 10, site="/home/me/work/model/net.py:7")
+    look.work("x", 30, 40, at=2)
+    look.work("y", 40, 49, at=5)
+    look.work("z", 49, 57, at=50)
+
+    assert lines(broken_down(tmp_path, look)) == [
+        "(model)          Net     37 %    train.py:88",
+        "a                Linear  33 %    model/net.py:7",
+        "outside modules          30 %    other.py:3",
+    ]
+
+
 def test_no_gpu_work_no_lines(tmp_path: Path) -> None:
     assert lines(broken_down(tmp_path, Look())) == []
 

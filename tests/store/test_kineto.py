@@ -21,7 +21,7 @@ from hand_written_look import BASE_NS, ENGINE, MAIN, Look
 from perfzero.errors import BrokenRecording, NoRecording
 from perfzero.store import kineto
 from perfzero.store.kineto import read_trace
-from perfzero.traces import Function, ModuleName, Tensor
+from perfzero.traces import Function, ModuleCall, Site, Tensor
 
 REAL = Path(__file__).parents[1] / "fixtures" / "look" / "look-4242.json.gz"
 
@@ -40,19 +40,27 @@ def test_a_real_trace_of_two_steps_is_read_whole() -> None:
 
     assert trace.steps.what.tolist() == [0, 1]
     assert trace.doubts == ()
-    assert set(trace.modules) == {
-        ModuleName("", "Net"),
-        ModuleName("blocks.0", "Block"),
-        ModuleName("blocks.0.conv", "Conv2d"),
-        ModuleName("blocks.0.act", "ReLU"),
-        ModuleName("blocks.1", "Block"),
-        ModuleName("blocks.1.conv", "Conv2d"),
-        ModuleName("blocks.1.act", "ReLU"),
-        ModuleName("head", "Linear"),
+    assert {(m.path, m.class_name, source(m.site)) for m in trace.modules} == {
+        ("", "Net", "loss = nn.functional.cross_entropy(net(x), y)"),
+        ("blocks.0", "Block", "x = self.blocks[0](x)"),
+        ("blocks.0.conv", "Conv2d", "return self.act(self.conv(x))"),
+        ("blocks.0.act", "ReLU", "return self.act(self.conv(x))"),
+        ("blocks.1", "Block", "x = checkpoint(self.blocks[1], x, use_reentrant=False)"),
+        ("blocks.1", "Block", "loss.backward()"),
+        ("blocks.1.conv", "Conv2d", "return self.act(self.conv(x))"),
+        ("blocks.1.act", "ReLU", "return self.act(self.conv(x))"),
+        ("head", "Linear", "return self.head(torch.sigmoid(x.flatten(1)))"),
     }
     assert len(trace.module_calls) == 2 * 11  # the second block runs twice, for it is checkpointed
     assert len(trace.work) == 0
     assert trace.forward_threads == {1: 0}
+
+
+def source(site: Site | None) -> str | None:
+    """The line of the program that made the real trace."""
+    if site is None:
+        return None
+    return REAL.with_name(site.file).read_text().splitlines()[site.line - 1].strip()
 
 
 def test_a_real_operator_comes_with_what_it_was_given() -> None:
@@ -186,11 +194,20 @@ def test_only_functions_with_a_file_are_frames(tmp_path: Path) -> None:
     )
 
 
-def test_a_path_may_hold_the_sign_that_parts_it_from_the_class(tmp_path: Path) -> None:
+def test_a_call_of_a_module_tells_what_called_it(tmp_path: Path) -> None:
     look = Look()
-    look.module("odd|name", "Linear", 0, 1)
+    look.module("a", "Linear", 0, 1, site="/home/a|b/c:d.py:7")
+    for site in ("", "model.py", "model.py:", ":7", "model.py:-7", "model.py:²", "model.py:1234567890"):
+        look.module("b", "Linear", 0, 1, site=site)
+    look.span("user_annotation", "perfzero.module|b|Linear", 0, 1)
 
-    assert look.trace(tmp_path).modules == (ModuleName("odd|name", "Linear"),)
+    trace = look.trace(tmp_path)
+
+    assert trace.modules == (
+        ModuleCall("a", "Linear", Site("/home/a|b/c:d.py", 7)),
+        ModuleCall("b", "Linear"),
+    )
+    assert sorted(trace.module_calls.what.tolist()) == [0, *[1] * 8]
 
 
 def test_a_flow_tells_autograds_number_of_a_thread(tmp_path: Path) -> None:
@@ -293,11 +310,13 @@ def test_a_range_of_ours_that_we_would_not_write_is_damaged(tmp_path: Path) -> N
 def test_names_cannot_drive_a_terminal(tmp_path: Path) -> None:
     look = Look()
     look.op("aten::\x1b[2Jrelu", 0, 1)
-    look.module("a\u202eb", "C\x07", 0, 1)
+    look.module("a\u202eb", "C\x07", 0, 1, site="x\x1b.py:1")
     look.frame("x\x1b.py(1): f", 0, 1)
 
     trace = look.trace(tmp_path)
+    assert trace.modules[0].site is not None
     texts = [
+        trace.modules[0].site.file,
         *trace.operators.names,
         trace.modules[0].path,
         trace.modules[0].class_name,

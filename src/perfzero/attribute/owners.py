@@ -44,7 +44,8 @@ class Owners:
 
     `phase` and `place` are as above, `module` counts in the trace's modules, `operator` in the rows of its
     operators, `function` in its functions (-1: none or not known). `began`: the function was called within
-    the trace, so its line is the one where it begins. `in_step`: launched within a step.
+    the trace, so its line is the one where it begins. `called`: the module was called later than the
+    function, so what called it is closer. `in_step`: launched within a step.
     """
 
     phase: IntArray
@@ -53,6 +54,7 @@ class Owners:
     operator: IntArray
     function: IntArray
     began: BoolArray
+    called: BoolArray
     in_step: BoolArray
     replay: BoolArray
 
@@ -96,13 +98,15 @@ def find_owners(trace: Trace) -> Owners:
 
     frames = _users_frames(trace)
     frame = innermost(frames, thread, at)
+    frame_ns = _pick(frames.start_ns, frame)
     return Owners(
         phase=phase,
         place=place,
         module=_pick(trace.module_calls.what, call),
         operator=operator,
         function=_pick(frames.what, frame),
-        began=_pick(frames.start_ns, frame) >= _first_moment(trace),
+        began=frame_ns >= _first_moment(trace),
+        called=(call >= 0) & (_pick(trace.module_calls.start_ns, call) > frame_ns),
         in_step=_in_step(trace.steps, launched),
         replay=trace.work.replay | replayed,
     )

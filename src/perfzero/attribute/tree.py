@@ -82,14 +82,14 @@ class Call:
 @dataclass(frozen=True, slots=True)
 class SourceLine:
     """
-    A function of the program, and the line where it begins.
+    A line of the program: that which called a module, or where a function begins, which then is named.
 
     `line` is None for a function that ran already when the trace began: where it was later is not recorded.
     """
 
     file: str
     line: int | None
-    function: str
+    function: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +217,7 @@ class _Table:
         inputs = _mapped(operators.inputs, owners.operator)
         self._call, self._calls = _numbered(zip(self._operator.tolist(), inputs.tolist(), strict=True))
         self._call[self._operator < 0] = -1
-        sources = zip(owners.function.tolist(), owners.began.tolist(), strict=True)
-        self._source, self._sources = _numbered(sources)
-        self._source[owners.function < 0] = -1
+        self._source, self._sources = self._different_sources()
         # Two classes may share a path, which then is one node of the tree.
         of_module, self._paths = _numbered(m.path for m in trace.modules)
         self._path = _mapped(of_module, owners.module)
@@ -245,7 +243,7 @@ class _Table:
         """A row of the breakdown, made of *rows* of the work."""
         forward = rows[self.owners.phase[rows] == FORWARD]
         call = self._heaviest(self._call, forward if len(forward) else rows)
-        source = self._heaviest(self._source, rows)
+        source = self._sources[self._heaviest(self._source, rows)]
         kernel = self._heaviest(self.trace.work.name, rows)
         path = self._heaviest(self._path, rows)
         return Row(
@@ -254,7 +252,7 @@ class _Table:
             None if call < 0 else self._call_at(call),
             "" if kernel < 0 else self.trace.work.names[kernel],
             None if path < 0 else self._paths[path],
-            None if source < 0 else self._source_at(source),
+            source,
         )
 
     def modules(self) -> tuple[Module, ...]:
@@ -374,8 +372,31 @@ class _Table:
             operators.names[name], inputs, main, layout(images) if convolves and images is not None else None
         )
 
-    def _source_at(self, number: int) -> SourceLine:
-        function, began = self._sources[number]
+    def _different_sources(self) -> tuple[IntArray, list[SourceLine | None]]:
+        """
+        Where each piece of work comes from, as a number that counts in the different places; -1: not known.
+
+        The last of the places is None, so that -1 leads there.
+        """
+        owners, trace = self.owners, self.trace
+        sites = np.array([m.site is not None for m in trace.modules], bool)
+        called = owners.called.copy()
+        called[called] = sites[owners.module[called]]
+        module, function = np.where(called, owners.module, -1), np.where(called, -1, owners.function)
+        began = owners.began & ~called
+        keys, different = _numbered(zip(module.tolist(), function.tolist(), began.tolist(), strict=True))
+        places, sources = _numbered(self._source_at(*key) for key in different)
+        source = _mapped(places, keys)
+        nowhere = [number for number, place in enumerate(sources) if place is None]
+        source[np.isin(source, nowhere)] = -1
+        return source, [*sources, None]
+
+    def _source_at(self, module: int, function: int, began: bool) -> SourceLine | None:
+        site = None if module < 0 else self.trace.modules[module].site
+        if site is not None:
+            return SourceLine(site.file, site.line)
+        if function < 0:
+            return None
         found = self.trace.functions[function]
         return SourceLine(found.file, found.line if began else None, found.name)
 

@@ -8,6 +8,7 @@ missing number null. docs/attribution.md describes every field.
 from __future__ import annotations
 
 import json
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -74,7 +75,8 @@ def lines(breakdown: Breakdown) -> list[str]:
     Path, class and how many are alike; share of the busy time; what goes in; where the program says so.
     """
     rows = sorted(_told(breakdown), key=lambda told: -told[0].time.share)[:LINES]
-    return _aligned([_cells(row, kind) for row, kind in rows])
+    folder = _folder([row.source.file for row, _ in rows if row.source is not None])
+    return _aligned([_cells(row, kind, folder) for row, kind in rows])
 
 
 def _look(breakdown: Breakdown) -> dict[str, Any]:
@@ -102,10 +104,10 @@ def _told(breakdown: Breakdown) -> Iterator[tuple[Row, str]]:
             yield row, "" if row.call is None else row.call.operator
 
 
-def _cells(row: Row, kind: str) -> tuple[str, ...]:
+def _cells(row: Row, kind: str, folder: str) -> tuple[str, ...]:
     replayed = "by replay" if row.time.replay_ns * 2 > row.time.gpu_ns else ""
     given = " ".join(part for part in (_given(row.call), replayed) if part)
-    cells = (row.name or "(model)", kind, text.percent(row.time.share), given, _place(row.source))
+    cells = (row.name or "(model)", kind, text.percent(row.time.share), given, _place(row.source, folder))
     return tuple(text.printable(cell) for cell in cells)
 
 
@@ -118,10 +120,17 @@ def _given(call: Call | None) -> str:
     return " ".join(part for part in (shape, call.layout, _DTYPES.get(tensor.dtype, tensor.dtype)) if part)
 
 
-def _place(source: SourceLine | None) -> str:
+def _folder(files: Sequence[str]) -> str:
+    """What the files with a whole path have in common, for they are told without it."""
+    whole = [posixpath.dirname(file) for file in files if posixpath.isabs(file)]
+    return posixpath.commonpath(whole).rstrip("/") + "/" if whole else ""
+
+
+def _place(source: SourceLine | None, folder: str) -> str:
     if source is None:
         return ""
-    return source.file if source.line is None else f"{source.file}:{source.line}"
+    file = source.file.removeprefix(folder)
+    return file if source.line is None else f"{file}:{source.line}"
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:

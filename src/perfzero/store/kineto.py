@@ -5,9 +5,10 @@ The file is Chrome-trace JSON, compressed by gzip. What is read of it:
 
     cat                                  what it becomes
     cpu_op                               a call of an operator, with the shapes of its inputs
-    user_annotation                      perfzero.module|<path>|<Class>   a forward call of a module
-                                         perfzero.step|<k>                a whole step
-                                         Optimizer.*                      a call of the optimizer
+    user_annotation                      perfzero.module|<path>|<Class>|<file>:<line>
+                                                             a forward call of a module, and what called it
+                                         perfzero.step|<k>   a whole step
+                                         Optimizer.*         a call of the optimizer
     python_function                      a call of a Python function, where it has a file
     cuda_runtime, cuda_driver            a launch
     kernel, gpu_memcpy, gpu_memset       the GPU's work
@@ -43,8 +44,9 @@ from perfzero.traces import (
     WORK_KINDS,
     Function,
     Launches,
-    ModuleName,
+    ModuleCall,
     Operators,
+    Site,
     Spans,
     Tensor,
     Trace,
@@ -237,10 +239,11 @@ class _Events:
         self.damaged = 0
         self._kept = 0
         self._threads: _Numbered[tuple[Hashable, Hashable]] = _Numbered()
-        self._modules: _Numbered[ModuleName] = _Numbered()
+        self._modules: _Numbered[ModuleCall] = _Numbered()
         self._functions: _Numbered[Function] = _Numbered()
         self._shapes: _Numbered[tuple[Tensor, ...]] = _Numbered()
         self._operator_names, self._work_names = _Names(), _Names()
+        self._known_modules: dict[str, int] = {}
         self._known_functions: dict[str, int] = {}
         self._known_shapes: dict[str, int] = {}
         self._operators: list[tuple[int, ...]] = []
@@ -322,11 +325,10 @@ class _Events:
     def _annotation(self, event: dict[str, Any], start: int, end: int) -> None:
         name = _name(event)
         if name.startswith(_MODULE):
-            path, found, class_name = name[len(_MODULE) :].rpartition("|")
-            if not found or path.count(".") >= MAX_DEPTH:
-                raise _Damaged
-            module = ModuleName(clean_text(path)[:MAX_NAME], clean_text(class_name)[:MAX_NAME])
-            self._module_calls.append((self._thread(event), start, end, self._modules.number(module)))
+            module = self._known_modules.get(name)
+            if module is None:
+                module = self._known_modules[name] = self._modules.number(_module(name))
+            self._module_calls.append((self._thread(event), start, end, module))
         elif name.startswith(_STEP):
             number = name[len(_STEP) :]
             if not (number.isascii() and number.isdigit() and len(number) <= 9):
@@ -464,6 +466,18 @@ def _name(event: dict[str, Any]) -> str:
     if not isinstance(found, str):
         raise _Damaged
     return found
+
+
+def _module(name: str) -> ModuleCall:
+    """The call that the name of a range tells of; what called it may be missing."""
+    path, *rest = name[len(_MODULE) :].split("|", 2)
+    if not rest or path.count(".") >= MAX_DEPTH:
+        raise _Damaged
+    file, _, line = rest[1].rpartition(":") if len(rest) > 1 else ("", "", "")
+    site = None
+    if file and line.isascii() and line.isdigit() and len(line) <= 9:
+        site = Site(clean_text(file)[:MAX_NAME], int(line))
+    return ModuleCall(clean_text(path)[:MAX_NAME], clean_text(rest[0])[:MAX_NAME], site)
 
 
 def _ns(us: object) -> int:
