@@ -17,8 +17,8 @@ accumulation (science.md §2.4, simulated). So steps are found by their anchors
 5. A step needs `SHORTEST` samples; a shorter one is looked for in the next, finer table, and has
    to leave the coarser one flat. A beat that sampling makes out of a faster one is refused.
 
-Trains become rhythms in `perfzero.series.rhythms`, work between onsets is weighed in `work`, and `hidden`
-looks for what samples or waits hide.
+Trains become rhythms in `perfzero.series.rhythms`, work between onsets is weighed in `work`, `hidden` looks
+for what samples or waits hide, and `course` for what a step has that faster beats in it have not.
 
 The mean step time is that of the intervals that hold one step's work and are not `STALLED`: an interval
 across a stall or a missed onset is left out. A wrong step time is worse than none.
@@ -33,6 +33,7 @@ from typing import Literal
 import numpy as np
 
 from perfzero.series.anchors import BoolArray, Stretch, Train, stretches, trains
+from perfzero.series.course import has_own_course
 from perfzero.series.hidden import (
     FALLS_ALIKE,
     RESOLVED,
@@ -284,7 +285,7 @@ def _of_table(parts: tuple[Stretch, ...]) -> tuple[Steps, bool] | NoSteps:
         b
         for b in beats
         if b.mean_s >= shortest_s
-        and (not hasty_s or (b.adds_work and real and not falls_alike(b, shortest_s / SHORTEST)))
+        and (not hasty_s or (b.adds_work and real and not _made_of(hasty_s, b, parts)))
     ]
     hasty = bool(hasty_s)
     if hasty and not beats:
@@ -301,6 +302,12 @@ def _of_table(parts: tuple[Stretch, ...]) -> tuple[Steps, bool] | NoSteps:
         if found is not None:
             return NoSteps(BETWEEN_WAITS) if beats_between(found[0].step_s, every, parts) else found
     return NoSteps("Nothing in the counters comes back at regular intervals.")
+
+
+def _made_of(hasty_s: Sequence[float], beat: Rhythm, parts: tuple[Stretch, ...]) -> bool:
+    """Whether *beat* may be a pattern that sampling makes of even beats, the *hasty_s* ones or others."""
+    pitch_s = max(part.spacing_ns for part in parts) / 1e9
+    return falls_alike(beat, pitch_s) and not has_own_course(beat, hasty_s, parts)
 
 
 def _climb(beats: list[Rhythm], parts: tuple[Stretch, ...]) -> tuple[Steps, bool] | NoSteps:
@@ -378,9 +385,14 @@ def _tells_beats_apart(whole: Rhythm, beat: Rhythm, parts: Sequence[Stretch]) ->
 
 
 def _by_place(
-    whole: Rhythm, beat: Rhythm, parts: Sequence[Stretch]
+    whole: Rhythm, beat: Rhythm, parts: Sequence[Stretch], *, rests: bool = False
 ) -> tuple[FloatArray, FloatArray, IntArray]:
-    """The work in each beat (m, channels), that per sample, and its place after the mark of *whole* or -1."""
+    """
+    The work in each beat (m, channels), that per sample, and its place after the mark of *whole* or -1.
+
+    With *rests*, what counters read at rest is counted as well: whether a sample is at rest may depend on
+    how it falls on the beats, and a sum does not.
+    """
     works: list[FloatArray] = []
     rates: list[FloatArray] = []
     places: list[IntArray] = []
@@ -392,7 +404,7 @@ def _by_place(
         marks = np.searchsorted(edges, starts, "right") - 1
         at = np.arange(len(on) - 1)
         last = np.searchsorted(marks, at, "right") - 1
-        works.append(work_between(edges, done_by(part)))
+        works.append(work_between(edges, done_by(part, rests=rests)))
         rates.append(works[-1] / np.diff(edges)[:, None])
         places.append(np.where(last >= 0, at - marks[np.maximum(last, 0)], -1))
     if not works:
@@ -415,14 +427,15 @@ def _differ_by_sampling(beat: Rhythm, whole: Rhythm, parts: Sequence[Stretch]) -
     if again > FALLS_ALIKE or once <= 2.0 * again:
         return False
     # By rates: where an onset was missed, two beats hold twice the work of one.
-    _, rates, place = _by_place(whole, beat, parts)
+    _, rates, place = _by_place(whole, beat, parts, rests=True)
     kinds = _kinds(rates * beats, place)
     if len(kinds) < 2:
         return True
     swing = np.ptp([np.median(own, axis=0) for own in kinds], axis=0)
     names = [name for name in WORK if name in parts[0].columns]
     tops = [max(float(np.nanmax(part.columns[name], initial=0.0)) for part in parts) for name in names]
-    return not bool(np.any(swing > np.maximum(tops, SMALLEST)))
+    # One alone is not believed: launches that seem lost are put in again, and where depends on the samples.
+    return int(np.sum(swing > np.maximum(tops, SMALLEST))) < 2
 
 
 def _kinds(rows: FloatArray, place: IntArray) -> list[FloatArray]:

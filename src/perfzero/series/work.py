@@ -69,25 +69,30 @@ def lag_of(on: FloatArray, starts: FloatArray) -> float:
     return float(np.median(np.where(np.abs(ahead) <= np.abs(behind), ahead, behind)))
 
 
-def done_by(part: Stretch, *, only: str | None = None) -> list[FloatArray]:
-    """Work done in *part* until the start of each sample and until its end (rows + 1,), per channel."""
+def done_by(part: Stretch, *, only: str | None = None, rests: bool = False) -> list[FloatArray]:
+    """
+    Work done in *part* until the start of each sample and until its end (rows + 1,), per channel.
+
+    With *rests*, together with what the counters read where nothing runs.
+    """
     names = WORK if only is None else (only,)
     columns = [part.columns.get(name, np.zeros(part.rows)) for name in names if only or name in part.columns]
     active = part.columns.get("gr_active")
-    if active is not None and np.isfinite(active).any():
+    if not rests and active is not None and np.isfinite(active).any():
         # Whatever a counter reads while nothing runs is no work.
         rest = active < NO_WORK * float(np.nanmax(active))
         columns = [np.where(rest, 0.0, column) for column in columns]
-    out: list[FloatArray] = []
-    for column in columns:
-        known = np.isfinite(column)
-        if not known.any():
-            out.append(np.zeros(part.rows + 1))
-            continue
-        # A lost sample is taken to be like its neighbours, for the sum over a step only.
-        filled = np.interp(np.arange(part.rows), np.flatnonzero(known), column[known])
-        out.append(np.r_[0.0, np.cumsum(filled)])
-    return out
+    return [summed(column) for column in columns]
+
+
+def summed(column: FloatArray) -> FloatArray:
+    """The sum of *column* (n,) until the start of each sample and until the end of the last: (n + 1,)."""
+    known = np.isfinite(column)
+    if not known.any():
+        return np.zeros(len(column) + 1)
+    # A lost sample is taken to be like its neighbours, for the sum over a step only.
+    filled = np.interp(np.arange(len(column)), np.flatnonzero(known), column[known])
+    return np.asarray(np.r_[0.0, np.cumsum(filled)], np.float64)
 
 
 def work_between(onsets: FloatArray, done: Sequence[FloatArray]) -> FloatArray:
