@@ -134,6 +134,16 @@ def test_the_line_that_called_a_module_is_told_where_the_range_names_it(tmp_path
     assert own.source == SourceLine("/home/me/model.py", 77)
 
 
+def test_what_is_known_of_the_line_is_told_though_most_of_it_is_not(tmp_path: Path) -> None:
+    look = Look()
+    look.module("a", "Linear", 0, 10)
+    look.module("a", "Linear", 20, 30, site="model.py:7")
+    look.work("gemm", 100, 109, at=5)
+    look.work("gemm", 110, 111, at=25)
+
+    assert module(broken_down(look, tmp_path), "a").own.source == SourceLine("model.py", 7)
+
+
 def test_of_several_lines_that_called_a_module_the_heaviest_is_told(tmp_path: Path) -> None:
     look = Look()
     for i, length in enumerate((3, 2, 2)):

@@ -116,6 +116,19 @@ def test_whole_paths_are_told_without_the_folder_they_have_in_common(tmp_path: P
     ]
 
 
+def test_paths_with_nothing_in_common_are_told_whole(tmp_path: Path) -> None:
+    look = Look()
+    look.module("a", "Linear", 0, 10, site="/home/me/train.py:8")
+    look.module("b", "Linear", 20, 30, site="/opt/net.py:7")
+    look.work("x", 30, 40, at=2)
+    look.work("y", 40, 49, at=22)
+
+    assert [line.split()[-1] for line in lines(broken_down(tmp_path, look))] == [
+        "/home/me/train.py:8",
+        "/opt/net.py:7",
+    ]
+
+
 def test_no_gpu_work_no_lines(tmp_path: Path) -> None:
     assert lines(broken_down(tmp_path, Look())) == []
 

@@ -383,8 +383,9 @@ class _Table:
         called = owners.called.copy()
         called[called] = sites[owners.module[called]]
         module, function = np.where(called, owners.module, -1), np.where(called, -1, owners.function)
-        began = owners.began & ~called
-        keys, different = _numbered(zip(module.tolist(), function.tolist(), began.tolist(), strict=True))
+        keys, different = _numbered(
+            zip(module.tolist(), function.tolist(), owners.began.tolist(), strict=True)
+        )
         places, sources = _numbered(self._source_at(*key) for key in different)
         source = _mapped(places, keys)
         nowhere = [number for number, place in enumerate(sources) if place is None]

@@ -121,9 +121,10 @@ def _given(call: Call | None) -> str:
 
 
 def _folder(files: Sequence[str]) -> str:
-    """What the files with a whole path have in common, for they are told without it."""
+    """What the files with a whole path have in common, for they are told without it; empty if nothing."""
     whole = [posixpath.dirname(file) for file in files if posixpath.isabs(file)]
-    return posixpath.commonpath(whole).rstrip("/") + "/" if whole else ""
+    common = posixpath.commonpath(whole) if whole else "/"
+    return "" if common == "/" else f"{common}/"
 
 
 def _place(source: SourceLine | None, folder: str) -> str:
