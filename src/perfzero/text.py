@@ -51,6 +51,7 @@ ENGLISH: Mapping[str, str] = {
     "doubt": "Doubt",
     "more": "More",
     "time": "time",
+    "layers": "Where the GPU's time goes, by a look at {steps} steps of the program:",
     "needs": "{what} (provided: {needs})",
     "expect": "expect {gain}",
     "nothing_to_do": "nothing: there is no cheap gain left to find here",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import errno
+import gzip
 import json
 import os
 import shutil
@@ -14,13 +15,17 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from hand_written_look import BASE_NS
+from hand_written_look import Look as TraceOfALook
 from perfzero.diagnose.gates import GPM_ONLY, NVML_ONLY
 from perfzero.diagnose.verdict import Diagnosis
 from perfzero.errors import BrokenRecording, NoRecording, UsageError
-from perfzero.report.analysis import FILES, analyze, explained
+from perfzero.report.analysis import EVERY_FILE, FILES, analyze, explained
 from perfzero.report.schema import schema
+from perfzero.report.terminal import words
+from perfzero.store.schema import event_line
 from perfzero.store.writer import RecordingWriter
-from perfzero.values import Cost, Observation, Process
+from perfzero.values import Cost, Look, Observation, Process
 
 Record = Callable[[Path], Path]
 
@@ -180,3 +185,65 @@ def test_why_hardware_sampling_worked_is_no_reason_for_judging_averages(tmp_path
     assert gpu.diagnosis.tier == "gpm"
     assert GPM_ONLY in gpu.diagnosis.doubts
     assert any("GPM stands in" in doubt for doubt in gpu.diagnosis.doubts)
+
+
+# --- a look inside ---------------------------------------------------------------------------
+
+
+def looked_into(folder: Path, *, file: str = "look-4242.json.gz", steps: int = 2) -> Path:
+    """*folder*'s program was looked into: most of the GPU's time is a convolution's."""
+    trace = TraceOfALook()
+    for k in range(steps):
+        at = 1000.0 * k
+        trace.step(k, at, at + 900)
+        trace.module("", "Net", at + 1, at + 500, site="/home/me/train.py:7")
+        trace.module("conv1", "Conv2d", at + 2, at + 200, site="/home/me/train.py:41")
+        shapes, strides = [[256, 3, 224, 224], [64, 3, 7, 7]], [[150528, 50176, 224, 1], [147, 49, 7, 1]]
+        trace.op("aten::conv2d", at + 3, at + 190, shapes=shapes, strides=strides, types=["float", "float"])
+        trace.work("implicit_gemm", at + 20, at + 620, at=at + 10)
+    trace.write(folder)
+    look = Look(4242, BASE_NS, BASE_NS + 1, file=file, steps_ns=(BASE_NS,))
+    with (folder / "events.jsonl").open("ab") as events:
+        events.write(event_line("look", look))
+    return folder
+
+
+def test_a_look_becomes_a_breakdown_and_a_line_of_the_layer(tmp_path: Path, record: Record) -> None:
+    report = analyze(looked_into(record(tmp_path / "run")))
+    told = words(report)
+    found = json.loads((tmp_path / "run" / "detailed_breakdown.json").read_text())
+
+    assert set(report.files) == set(EVERY_FILE)
+    assert "a look at 2 steps" in told
+    [line] = [line for line in told.splitlines() if "conv1" in line]
+    assert line.split() == ["conv1", "Conv2d", "100", "%", "[256,3,224,224]", "NCHW", "fp32", "train.py:41"]
+    assert [look["file"] for look in found["looks"]] == ["look-4242.json.gz"]
+    assert found["looks"][0]["busy_ns"] == 1_200_000
+
+
+def test_without_a_look_there_is_no_breakdown_and_no_word_of_layers(tmp_path: Path, record: Record) -> None:
+    report = analyze(record(tmp_path / "run"))
+
+    assert report.breakdowns == {}
+    assert "Where the GPU's time goes" not in words(report)
+    assert not (tmp_path / "run" / "detailed_breakdown.json").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"no gzip", gzip.compress(b"[1, 2")])
+def test_a_trace_that_cannot_be_read_is_a_doubt_and_the_verdict_stands(
+    tmp_path: Path, record: Record, content: bytes
+) -> None:
+    folder = looked_into(record(tmp_path / "run"))
+    whole = analyze(folder)
+    (folder / "look-4242.json.gz").write_bytes(content)
+    report = analyze(folder)
+
+    assert report.breakdowns == {}
+    assert any("look-4242.json.gz" in doubt for doubt in report.doubts)
+    assert report.headline == whole.headline
+
+
+def test_a_look_without_a_trace_is_no_doubt(tmp_path: Path, record: Record) -> None:
+    folder = looked_into(record(tmp_path / "run"), file="")
+
+    assert analyze(folder).doubts == ()

@@ -517,10 +517,10 @@ def give_to_invoker(path: Path, made: Sequence[Path], *, report: bool) -> None:
     user = invoking_user()
     if user is None:
         return
-    from perfzero.report.analysis import FILES
+    from perfzero.report.analysis import EVERY_FILE
     from perfzero.store.schema import is_ours
 
-    ours = FILES if report else ()
+    ours = EVERY_FILE if report else ()
     with contextlib.suppress(OSError):
         for name in os.listdir(path):
             if name in ours or is_ours(name):

@@ -1,7 +1,7 @@
 """
 From a recording's folder to the Report and its files: what `analyze`, `run` and `demo` share.
 
-The four files are derived from the recording alone, so analysing again replaces them. Files
+The files are derived from the recording alone, so analysing again replaces them. Files
 of another recording, in a folder named by --output-dir, are left alone unless forced.
 """
 
@@ -13,19 +13,27 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from perfzero.attribute.tree import Breakdown, break_down
 from perfzero.diagnose.gates import GPM_ONLY, NVML_ONLY
 from perfzero.diagnose.judge import judge
 from perfzero.diagnose.verdict import Diagnosis
-from perfzero.errors import UsageError
+from perfzero.errors import BrokenRecording, NoRecording, UsageError
 from perfzero.report.atomic import write_whole
+from perfzero.report.breakdown import FILE as BREAKDOWN_JSON
+from perfzero.report.breakdown import breakdown_json
 from perfzero.report.build import Judged, build
 from perfzero.report.csv_files import summary, timeline
 from perfzero.report.json_file import to_json
 from perfzero.report.model import Report
-from perfzero.store.reader import open_recording
+from perfzero.store.kineto import read_trace
+from perfzero.store.reader import Recording, open_recording
 
 REPORT_JSON = "report.json"
 FILES = (REPORT_JSON, "summary.csv", "timeline.csv", "timeline.png")
+"""Written of every recording."""
+
+EVERY_FILE = (*FILES, BREAKDOWN_JSON)
+"""With the one that is there only where the program was looked into."""
 
 _KNOWN_REPORT_BYTES = 16 << 20
 """A report.json longer than this was not written by perfzero; it is not read."""
@@ -57,6 +65,7 @@ def judged_report(path: Path | str) -> Report:
         reason = "" if seen.tier == "pm" else recording.manifest.tier_reasons.get(gpu.index, "")
         judged.append(Judged(seen, explained(judge(seen), reason)))
     manifest = recording.manifest
+    breakdowns, unread = broken_down(recording)
     return build(
         judged,
         recording=str(path),
@@ -64,8 +73,21 @@ def judged_report(path: Path | str) -> Report:
         complete=recording.complete,
         cost=manifest.cost,
         process=manifest.process,
-        doubts=recording.doubts,
+        doubts=(*recording.doubts, *unread),
+        breakdowns=breakdowns,
     )
+
+
+def broken_down(recording: Recording) -> tuple[dict[str, Breakdown], tuple[str, ...]]:
+    """The GPU's time by layer for each look, by the name of its file; and what could not be read."""
+    found: dict[str, Breakdown] = {}
+    doubts: list[str] = []
+    for file in (look.file for look in recording.looks if look.file):
+        try:
+            found[file] = break_down(read_trace(recording.path / file))
+        except (BrokenRecording, NoRecording) as error:
+            doubts.append(str(error).splitlines()[0])
+    return found, tuple(doubts)
 
 
 def explained(diagnosis: Diagnosis, reason: str) -> Diagnosis:
@@ -92,7 +114,7 @@ def write_files(report: Report, folder: Path) -> Report:
             written.append(name)
     except OSError as error:
         why = error.strerror or type(error).__name__
-        missing = ", ".join(name for name in FILES if name not in written)
+        missing = ", ".join(name for name, _ in _contents(report) if name not in written)
         unwritten = (
             f"{folder}: {missing} could not be written ({why}).\n"
             "The verdict above is complete; only the files are missing.\n"
@@ -106,6 +128,8 @@ def _contents(report: Report) -> Iterator[tuple[str, Callable[[], bytes]]]:
     """Each file and how to make it, the small ones first: a nearly full disk gets the verdict at least."""
     yield REPORT_JSON, lambda: to_json(report).encode()
     yield "summary.csv", lambda: summary(report).encode()
+    if report.breakdowns:
+        yield BREAKDOWN_JSON, lambda: breakdown_json(report.breakdowns, recording=report.recording).encode()
     yield "timeline.csv", lambda: timeline(report).encode()
     yield "timeline.png", lambda: _png(report)
 
@@ -118,7 +142,7 @@ def _png(report: Report) -> bytes:
 
 
 def _refuse_results_of_another(report: Report, folder: Path) -> None:
-    taken = [name for name in FILES if os.path.lexists(folder / name)]
+    taken = [name for name in EVERY_FILE if os.path.lexists(folder / name)]
     if not taken or _recorded_at(folder / REPORT_JSON) == (report.created_ns, report.start_ns):
         return
     raise UsageError(

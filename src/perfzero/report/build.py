@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from perfzero import __version__, text
+from perfzero.attribute.tree import Breakdown
 from perfzero.diagnose.thresholds import CAPPED
 from perfzero.diagnose.verdict import Diagnosis
 from perfzero.report.benchmarked import BENCHMARKS, policy_kind
@@ -36,6 +37,7 @@ def build(
     cost: Cost | None = None,
     process: Process | None = None,
     doubts: Sequence[str] = (),
+    breakdowns: Mapping[str, Breakdown] | None = None,
     language: str = "en",
 ) -> Report:
     """
@@ -61,6 +63,7 @@ def build(
         watching=None if cost is None else _watching(cost, capped=any(map(_at_power_cap, judged))),
         doubts=tuple(dict.fromkeys(doubts)),
         next_command=_next_command(process),
+        breakdowns=breakdowns or {},
     )
 
 

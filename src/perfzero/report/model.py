@@ -3,6 +3,7 @@ The Report: what is known after analysis. Every output is a rendering of it.
 
     Report
     ├── headline, cost, doubts, next_command      over all GPUs
+    ├── breakdowns                                by layer, where the program was looked into
     └── gpus: the worst first
           GpuReport
           ├── diagnosis                           what the rules said (`diagnose.verdict`)
@@ -16,9 +17,11 @@ Renderers format these numbers; they compute none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
+from perfzero.attribute.tree import Breakdown
 from perfzero.diagnose.verdict import Diagnosis
 from perfzero.report.benchmarked import Benchmark, PolicyKind
 from perfzero.values import FloatArray, Gap, Gpu, Process, Samples
@@ -147,7 +150,8 @@ class Report:
     Everything said of one recording. `gpus` is ordered: the worst first.
 
     `doubts` concern the recording as a whole; each diagnosis has its own. `next_command` is
-    what to type to check a fix, None where the program's command is unknown. `folder` and
+    what to type to check a fix, None where the program's command is unknown. `breakdowns` are by the file
+    of the look that they are made from. `folder` and
     `files` say where the outputs were written, `unwritten` why they could not be.
     """
 
@@ -164,6 +168,7 @@ class Report:
     watching: Watching | None
     doubts: tuple[str, ...]
     next_command: str | None
+    breakdowns: Mapping[str, Breakdown] = field(default_factory=dict)
     folder: str = ""
     files: tuple[str, ...] = ()
     unwritten: str | None = None

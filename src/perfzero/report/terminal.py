@@ -31,6 +31,7 @@ from perfzero.diagnose.verdict import (
 )
 from perfzero.hardware import calibrated
 from perfzero.report.benchmarked import Benchmark
+from perfzero.report.breakdown import lines
 from perfzero.report.model import GpuReport, Losses, Report, Truth, Watching
 
 WIDTH = 100
@@ -113,6 +114,7 @@ def _worst(report: Report, gpu: GpuReport, say: Messages) -> Iterator[Renderable
         shares = _shares(diagnosis, say)
         if shares:
             yield _labelled([(say["time"], shares, ""), *_rhythm(diagnosis.rhythm, say)])
+    yield from _layers(report, say)
     yield from _doubts(report.doubts, diagnosis.doubts, say)
     yield ""
 
@@ -254,6 +256,18 @@ def _class_name(name: TimeClass, diagnosis: Diagnosis) -> str:
     fp32, fp64 = (diagnosis.facts.get(f) for f in ("fma_active", "fp64_active"))
     double = name == "fma" and fp32 is not None and fp64 is not None and fp64.value > fp32.value
     return "fp64" if double else name
+
+
+def _layers(report: Report, say: Messages) -> Iterator[RenderableType]:
+    """What takes the most of the GPU's time in the program's own terms, of the busiest process."""
+    if not report.breakdowns:
+        return
+    busiest = max(report.breakdowns.values(), key=lambda b: b.busy_ns)
+    told = lines(busiest)
+    if told:
+        yield ""
+        yield Text(say["layers"].format(steps=busiest.steps), style="bold")
+        yield from (Text(line, no_wrap=True, overflow="ellipsis") for line in told)
 
 
 def _doubts(recording: Iterable[str], gpu: Iterable[str], say: Messages) -> Iterator[RenderableType]:
