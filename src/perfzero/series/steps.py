@@ -17,8 +17,9 @@ accumulation (science.md §2.4, simulated). So steps are found by their anchors
 5. A step needs `SHORTEST` samples; a shorter one is looked for in the next, finer table, and has
    to leave the coarser one flat. A beat that sampling makes out of a faster one is refused.
 
-Trains become rhythms in `perfzero.series.rhythms`, work between onsets is weighed in `work`, `hidden` looks
-for what samples or waits hide, and `course` for what a step has that faster beats in it have not.
+Trains become rhythms in `perfzero.series.rhythms`, work between onsets is weighed in `work`, and beats are
+told apart by their place in a step in `micro`. `hidden` looks for what samples or waits hide, and `course`
+for what a step has that faster beats in it have not.
 
 The mean step time is that of the intervals that hold one step's work and are not `STALLED`: an interval
 across a stall or a missed onset is left out. A wrong step time is worse than none.
@@ -32,7 +33,7 @@ from typing import Literal
 
 import numpy as np
 
-from perfzero.series.anchors import BoolArray, Stretch, Train, stretches, trains
+from perfzero.series.anchors import Stretch, Train, stretches, trains
 from perfzero.series.course import has_own_course
 from perfzero.series.hidden import (
     FALLS_ALIKE,
@@ -45,6 +46,7 @@ from perfzero.series.hidden import (
     never_rests,
     rests,
 )
+from perfzero.series.micro import SHORTEST_MICRO_S, differ_by_sampling, micro_steps, tells_beats_apart
 from perfzero.series.period import repeat_lag
 from perfzero.series.rhythms import ALIKE, EXPLAINED, FEWEST, IN_WINDOW, OTHER, Rhythm, agreed, rhythm_of
 from perfzero.series.stats import robust_spread
@@ -58,7 +60,6 @@ from perfzero.series.work import (
     centred,
     counted,
     done_by,
-    lag_of,
     takes_turns,
     turns_of,
     uneven,
@@ -77,22 +78,10 @@ normal values each, whose errors are not well known either, do so in 1 of 1000 c
 WHOLE = 0.5
 """Work further from the median is that of two beats, or of none: an onset was missed, or false."""
 
-FEWEST_OF_A_PLACE = 4
-"""Beats at the same place after a mark whose median work is compared with that at other places."""
-
-MARKED = 0.05
-"""Beats with a mark differ from the others by this share of their work: a bf16 product's wave by 0.13."""
-
 FALL_ALIKE = (
     "Beats differ in groups, but each group falls on the samples alike, so it may be the sampling that "
     "makes them differ."
 )
-
-SMALLEST = 1e-12
-"""What differs by less is equal."""
-
-BEYOND_NOISE = 3.0
-"""Work at two places differs when its medians are so many median deviations apart."""
 
 BEGINS_NOWHERE = "Parts of a step repeat, but where the whole step begins cannot be told."
 
@@ -103,18 +92,6 @@ BETWEEN_WAITS = (
 
 MOSTLY = 0.4
 """A GPU that rests for more of the time works so little that a burst of work may be all of its work."""
-
-SHORTEST_MICRO_S = 0.001
-"""
-No forward and backward pass is shorter, so no step either; what repeats faster is a kernel, or a wave of
-its blocks (0.67 ms in a fp32 product), or a layer (0.16 ms): a burst shows these better than the step.
-"""
-
-SAME_NUMBER = 0.6
-"""Share of the steps that have the usual number of micro-steps, for there to be such a number."""
-
-MICRO_ALIKE = 0.25
-"""Spread of the tensor work of micro-steps: they are one program on data of one size."""
 
 WANDER = 0.1
 """How far a repetition may come early or late, as a share of the step, when its course is followed."""
@@ -320,7 +297,7 @@ def _climb(beats: list[Rhythm], parts: tuple[Stretch, ...]) -> tuple[Steps, bool
         for b in beats[1:]
         if (b.adds_work or busy)
         and b.mean_s <= (MOST_MICRO + 1) * beat.mean_s
-        and _tells_beats_apart(b, beat, parts)
+        and tells_beats_apart(b, beat, parts)
     ]
     whole = marked[-1] if marked else None
     if whole is None and (turns := turns_of(centred(work)[0])) is not None:
@@ -328,11 +305,11 @@ def _climb(beats: list[Rhythm], parts: tuple[Stretch, ...]) -> tuple[Steps, bool
         if whole is None:
             return NoSteps(BEGINS_NOWHERE)
     if whole is not None:
-        if _differ_by_sampling(beat, whole, parts):
+        if differ_by_sampling(beat, whole, parts):
             return NoSteps(FALL_ALIKE)
         if (doubt := _unequal(whole, works_of(whole, parts))) is not None:
             return doubt
-        return _steps(whole, parts, micro=_micro(beat, whole, parts)), True
+        return _steps(whole, parts, micro=micro_steps(beat, whole, parts)), True
     if turns_of(counted(beat, work, parts)) is not None:
         return NoSteps(BEGINS_NOWHERE)
     if uneven(work):
@@ -369,130 +346,6 @@ def _unequal(rhythm: Rhythm, work: Sequence[FloatArray]) -> NoSteps | None:
             "time, so that no one step time would be true."
         )
     return None
-
-
-def _tells_beats_apart(whole: Rhythm, beat: Rhythm, parts: Sequence[Stretch]) -> bool:
-    """
-    Whether beats differ in their work by their place after the mark of *whole*.
-
-    A pulse shorter than a sample stands out only where it does not fall on the edge of two: with beats of
-    16.4 samples, in nearly every second of them. Its sum over a beat is the same in all; and that of
-    what fills the beat is in proportion to the beat's length, which is not known to a sample either.
-    """
-    works, rates, place = _by_place(whole, beat, parts)
-    by_work, by_rate = (_differs(rows, place) for rows in (works, rates))
-    return bool(np.any(by_work & by_rate))
-
-
-def _by_place(
-    whole: Rhythm, beat: Rhythm, parts: Sequence[Stretch], *, rests: bool = False
-) -> tuple[FloatArray, FloatArray, IntArray]:
-    """
-    The work in each beat (m, channels), that per sample, and its place after the mark of *whole* or -1.
-
-    With *rests*, what counters read at rest is counted as well: whether a sample is at rest may depend on
-    how it falls on the beats, and a sum does not.
-    """
-    works: list[FloatArray] = []
-    rates: list[FloatArray] = []
-    places: list[IntArray] = []
-    for on, starts, part in zip(beat.train.onsets, whole.train.onsets, parts, strict=True):
-        if len(on) < 2 or not len(starts):
-            continue
-        # With the marks in the middle of beats none is shared out between two.
-        edges = on - lag_of(on, starts) - 0.5 * beat.mean_s * 1e9 / part.spacing_ns
-        marks = np.searchsorted(edges, starts, "right") - 1
-        at = np.arange(len(on) - 1)
-        last = np.searchsorted(marks, at, "right") - 1
-        works.append(work_between(edges, done_by(part, rests=rests)))
-        rates.append(works[-1] / np.diff(edges)[:, None])
-        places.append(np.where(last >= 0, at - marks[np.maximum(last, 0)], -1))
-    if not works:
-        return np.zeros((0, 0)), np.zeros((0, 0)), np.empty(0, np.int64)
-    return np.concatenate(works), np.concatenate(rates), np.concatenate(places)
-
-
-def _differ_by_sampling(beat: Rhythm, whole: Rhythm, parts: Sequence[Stretch]) -> bool:
-    """
-    Whether the beats within *whole* may be alike, and differ only in how the samples fall on them.
-
-    Even beats of 7.33 samples fall on them alike after three, and their edges are placed alike off: by up
-    to half a sample at either end. More than what the busiest sample holds is no matter of edges.
-    """
-    pitch = float(np.median([part.spacing_ns for part in parts])) / 1e9
-    # The mean of the group is the better known one: beats may be missed or doubled.
-    group = whole.mean_s / pitch
-    beats = group / round(whole.mean_s / beat.mean_s)
-    once, again = abs(beats - round(beats)), abs(group - round(group))
-    if again > FALLS_ALIKE or once <= 2.0 * again:
-        return False
-    # By rates: where an onset was missed, two beats hold twice the work of one.
-    _, rates, place = _by_place(whole, beat, parts, rests=True)
-    kinds = _kinds(rates * beats, place)
-    if len(kinds) < 2:
-        return True
-    swing = np.ptp([np.median(own, axis=0) for own in kinds], axis=0)
-    names = [name for name in WORK if name in parts[0].columns]
-    tops = [max(float(np.nanmax(part.columns[name], initial=0.0)) for part in parts) for name in names]
-    # One alone is not believed: launches that seem lost are put in again, and where depends on the samples.
-    return int(np.sum(swing > np.maximum(tops, SMALLEST))) < 2
-
-
-def _kinds(rows: FloatArray, place: IntArray) -> list[FloatArray]:
-    """The *rows* (m, channels) at each place in a step, of places that are there often enough."""
-    return [own for k in range(MOST_MICRO) if len(own := rows[place == k]) >= FEWEST_OF_A_PLACE]
-
-
-def _differs(rows: FloatArray, place: IntArray) -> BoolArray:
-    """Which columns of *rows* (m, channels) differ between the places in a step: bool (channels,)."""
-    kinds = _kinds(rows, place)
-    if len(kinds) < 2:
-        return np.zeros(rows.shape[1], np.bool_)
-    middles = np.array([np.median(own, axis=0) for own in kinds])
-    within = np.median(np.concatenate([np.abs(k - m) for k, m in zip(kinds, middles, strict=True)]), axis=0)
-    swing = np.ptp(middles, axis=0)
-    return np.asarray((swing >= MARKED * np.mean(rows, axis=0)) & (swing > BEYOND_NOISE * within), np.bool_)
-
-
-def _micro(beat: Rhythm, whole: Rhythm, parts: tuple[Stretch, ...]) -> tuple[float, int] | None:
-    """Length and number of the micro-steps in each step *whole*, if its beats are micro-steps; else None."""
-    if beat.mean_s < SHORTEST_MICRO_S:
-        return None
-    counts: list[IntArray] = []
-    inner: list[FloatArray] = []
-    places: list[IntArray] = []
-    for on, starts, part in zip(beat.train.onsets, whole.train.onsets, parts, strict=True):
-        # Onsets of two trains are apart by a constant; half a beat earlier, none falls on an edge.
-        lag = lag_of(on, starts)
-        edges = np.searchsorted(on, starts + lag - 0.5 * beat.mean_s * 1e9 / part.spacing_ns)
-        counts.append(np.diff(edges).astype(np.int64))
-        inner.append(np.diff(on) * part.spacing_ns / 1e9)
-        at = np.arange(max(len(on) - 1, 0))
-        last = np.searchsorted(edges, at, "right") - 1
-        places.append(np.where(last >= 0, at - edges[last], -1) if len(edges) else np.full(len(at), -1))
-    joined = np.concatenate(counts)
-    if not len(joined):
-        return None
-    number = int(np.median(joined))
-    if number < 2 or float(np.mean(joined == number)) < SAME_NUMBER:
-        return None
-    # Forward and backward differ in tensor work; micro-steps do not, whatever the optimizer adds.
-    pairs = list(zip(beat.train.onsets, parts, strict=True))
-    tensor = np.concatenate(
-        [work_between(on, done_by(part, only="tensor_active"))[:, 0] for on, part in pairs]
-    )
-    same = tensor
-    if not float(np.sum(tensor)) > 0:
-        same = np.concatenate(
-            [work_between(on, done_by(part, only="dram_read_bytes"))[:, 0] for on, part in pairs]
-        )
-    middle = float(np.median(same))
-    if robust_spread(same) > MICRO_ALIKE * middle:
-        return None
-    # Forward and backward pass may do nearly as much, but in each step anew the one does more than the other.
-    if number == 2 and _differs(same[:, None], np.concatenate(places)).any():
-        return None
-    return float(np.median(np.concatenate(inner))), number
 
 
 def _grouped(
