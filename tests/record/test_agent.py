@@ -54,6 +54,7 @@ STATE = """
 print(threading.active_count(), [p for p in sys.path if "perfzero" in p])
 print([finder for finder in sys.meta_path if "Wait" in repr(finder)])
 print(torch.nn.Module.__call__ is torch.nn.Module._wrapped_call_impl, len(torch._hooks))
+assert torch.cuda.CUDAGraph.replay is torch.REPLAY
 """
 
 
@@ -144,6 +145,22 @@ def test_a_program_without_an_optimizer_steps_with_its_outermost_module() -> Non
 
     assert (code, err) == (0, "")
     assert out == "x 298\n1 []\n[]\nTrue 0\n"
+    assert len(ended[0].steps_ns) == 4
+
+
+def test_a_program_that_replays_a_graph_steps_with_it() -> None:
+    """Its model is called once, to be captured; what is replayed has no modules."""
+    replays = """
+model(0)
+graph = torch.cuda.CUDAGraph(lambda: None)
+while more(): graph.replay()
+print(*(name.rpartition("|")[0] for name in torch.RANGES if "module" in name and "/" not in name[:1]))
+"""
+    with looks() as (made, ended):
+        code, out, err = run(MODEL + replays + STATE, made)
+
+    assert (code, err) == (0, "")
+    assert out == " ".join(["perfzero.module|?|CUDAGraph"] * 3) + "\n1 []\n[]\nTrue 0\n"
     assert len(ended[0].steps_ns) == 4
 
 

@@ -12,15 +12,16 @@ the program does not count it, and a process of `multiprocessing` that feeds ano
 A look goes through these phases, in the program's own threads, between two of its statements:
 
     find     the first optimizer whose step ends, or where none steps the outermost module that is called
-             again and again, marks a step; a step may hold many forward and backward passes
+             again and again, or the CUDA graph that is replayed, marks a step; a step may hold many forward
+             and backward passes
     prepare  at the next mark the profiler gets ready, which takes a second the first time
     trace    from the mark after that on, for some steps; a range is open around each step and module call
     end      the profiler stops, and what was put into the program is taken out again
 
-Module calls are seen through `torch.nn.Module.__call__`, not through global hooks: beside those torch.compile
-warns, and calls them twice. Where a module was called stands in the name of its range: the profiler's own
-stacks (with_stack) halve the speed, and rest on what `Module.__call__` looks like inside. Nothing here may
-raise into the program; what goes wrong ends the look.
+Module calls are seen through `torch.nn.Module.__call__`, and replays in the same way, not through global
+hooks: beside those torch.compile warns, and calls them twice. Where a module was called stands in the name of
+its range: the profiler's own stacks (with_stack) halve the speed, and rest on what `Module.__call__` looks
+like inside. Nothing here may raise into the program; what goes wrong ends the look.
 """
 
 from __future__ import annotations
@@ -167,9 +168,7 @@ class Look:
         self._to = str(request["to"])
         self._within_s = float(request.get("within_s", 60.0))
         self._torch: Any = sys.modules["torch"]
-        self._module: Any = sys.modules["torch.nn.modules.module"].Module
-        self._call: Any = self._module.__call__
-        self._ours: Any = None
+        self._wrapped: list[tuple[Any, str, Any, Any]] = []  # a class, an attribute, its value and ours
         self._range: Any = sys.modules["torch.autograd.profiler"].record_function
         self._over = _thread.allocate_lock()
         self._over.acquire()
@@ -180,8 +179,10 @@ class Look:
         self._begun = time.monotonic()
         self._optimizer_hook: Any = None
         self._optimizer: int | None = None  # the one whose steps count, by id: nothing is kept alive
-        self._root: int | None = None
-        self._root_calls = 0
+        self._root: int | None = (
+            None  # the outermost module or graph whose calls count, where no optimizer steps
+        )
+        self._calls: dict[int, int] = {}
         self._depth: dict[int, int] = {}  # by thread
         self._names: dict[int, str] = {}
         self._profile: Any = None
@@ -219,30 +220,40 @@ class Look:
     # --- what is put into the program ---
 
     def _put_in(self) -> None:
-        look, call = self, self._call
+        self._wrap(sys.modules["torch.nn.modules.module"].Module, "__call__")
+        graphs: Any = sys.modules.get("torch.cuda.graphs")
+        if hasattr(graphs, "CUDAGraph"):  # its modules are not called when it is replayed
+            self._wrap(graphs.CUDAGraph, "replay")
+
+    def _wrap(self, owner: Any, name: str) -> None:
+        look, theirs = self, getattr(owner, name)
         compiling = getattr(getattr(self._torch, "compiler", None), "is_compiling", bool)
 
         # PyTorch finds the module in the local variable `self` (torch/csrc/autograd/profiler_python.cpp).
-        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def ours(self: Any, *args: Any, **kwargs: Any) -> Any:
             if compiling():  # torch.compile reads the program: it must find nothing else here
-                return call(self, *args, **kwargs)
+                return theirs(self, *args, **kwargs)
             entered = look._enter(self)
             try:
-                return call(self, *args, **kwargs)
+                return theirs(self, *args, **kwargs)
             finally:
                 look._leave(entered)
 
-        self._ours = __call__
         try:  # nor is this to be compiled itself
-            sys.modules["torch._C._dynamo.eval_frame"].skip_code(__call__.__code__)
+            sys.modules["torch._C._dynamo.eval_frame"].skip_code(ours.__code__)
         except Exception:
             pass
-        self._module.__call__ = __call__
+        setattr(owner, name, ours)
+        self._wrapped.append((owner, name, theirs, ours))
+
+    def _unwrap(self) -> None:
+        """Where somebody has wrapped ours meanwhile it has to stay, and does nothing any more."""
+        for owner, name, theirs, ours in self._wrapped:
+            if getattr(owner, name) is ours:
+                setattr(owner, name, theirs)
 
     def _take_out(self) -> None:
-        """Where somebody has wrapped ours meanwhile it has to stay, and does nothing any more."""
-        if self._module.__call__ is self._ours:
-            self._module.__call__ = self._call
+        self._unwrap()
         hook, self._optimizer_hook = self._optimizer_hook, None
         if hook is not None:
             # The program's thread may be on its way through the hooks, which must not change then.
@@ -288,15 +299,13 @@ class Look:
                 # From here, for here the program is not on its way through the optimizer's hooks.
                 register = sys.modules["torch.optim.optimizer"].register_optimizer_step_post_hook
                 self._optimizer_hook = register(self._optimizer_stepped)
-            if self._root is None:
+            calls = self._calls[id(module)] = self._calls.get(id(module), 0) + 1
+            if calls > FORWARDS and time.monotonic() - self._begun > NO_OPTIMIZER_S:
                 self._root = id(module)
-            if id(module) == self._root:
-                self._root_calls += 1
-                if self._root_calls > FORWARDS and time.monotonic() - self._begun > NO_OPTIMIZER_S:
-                    self._mark()
+                self._mark()
         elif self._optimizer is None and id(module) == self._root:
             self._mark()
-        if id(module) not in self._names:
+        if id(module) not in self._names and hasattr(module, "named_modules"):
             for name, part in module.named_modules():
                 self._names.setdefault(id(part), _plain(name))
 
@@ -319,8 +328,7 @@ class Look:
     def _forked(self) -> None:
         """In a child: the look is its parent's."""
         self._phase = "failed"
-        if self._module.__call__ is self._ours:
-            self._module.__call__ = self._call
+        self._unwrap()
 
     # --- from mark to mark ---
 
