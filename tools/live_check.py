@@ -1,5 +1,5 @@
 """
-Everything that has to be seen on a real GPU before a release, in four parts of under ten minutes each.
+Everything that has to be seen on a real GPU before a release, in six parts of under ten minutes each.
 
     python tools/live_check.py --part 1 [--out OUT] [--work FOLDER]
 
@@ -7,8 +7,10 @@ Everything that has to be seen on a real GPU before a release, in four parts of 
     2   the second half
     3   the end of warm-up, and what fixes gain against the reports of parts 1 and 2
     4   accuracy, kill -9 and refusals, CPU of the default policy, doctor
+    5   what watching costs the program
+    6   whether a look inside changes a program, and what it costs
 
-Run all four on one commit and one machine: FOLDER keeps the reports of parts 1 and 2 for part 3. Each step
+Run all of them on one commit and one machine: FOLDER keeps the reports of parts 1 and 2 for part 3. Each step
 has a time limit of its own, one that fails does not stop the others, and the exit code is 1 if any did.
 Into OUT go the steps' own results, each in a folder, and live_check.txt.
 """
@@ -71,6 +73,14 @@ PARTS: Mapping[int, tuple[Step, ...]] = {
         Step("kill", ("tools/kill_test.py", "--out", "{out}/kill", "--budget", "140"), 150.0, 30),
         Step("CPU", ("benchmarks/overhead/run.py", "--cpu-only", "--out", "{out}/cpu"), 160.0, 8),
         Step("doctor", ("-m", "perfzero", "doctor"), 60.0),
+    ),
+    5: (Step("overhead", ("benchmarks/overhead/run.py", "--out", "{out}/overhead"), 590.0),),
+    6: (
+        Step(
+            "look",
+            ("benchmarks/look/run.py", "--out", "{out}/look", "--work", "{work}/look", "--budget", "560"),
+            590.0,
+        ),
     ),
 }  # fmt: skip
 

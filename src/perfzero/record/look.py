@@ -43,8 +43,8 @@ GRACE_S = 30.0
 """... and for so much longer its answer: stopping the profiler and writing the trace take seconds."""
 
 LONGEST_ANSWER = 1 << 16
-LARGEST_TRACE = 1 << 30
-"""Bytes: a step of 1,000 kernels makes 2 MB."""
+LARGEST_TRACE = 512 << 20
+"""Bytes, as many as `store.kineto` reads: a step of 1,000 kernels makes 2 MB."""
 
 MOST_PROCESSES = 256
 """Connections: a node has 16 ranks, and each may start some interpreters that do nothing on a GPU."""

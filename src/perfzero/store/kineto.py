@@ -39,7 +39,7 @@ import numpy as np
 
 from perfzero.errors import BrokenRecording, NoRecording
 from perfzero.store.decode import clean_text
-from perfzero.store.reader import _open_regular
+from perfzero.store.regular import open_regular
 from perfzero.traces import (
     WORK_KINDS,
     Function,
@@ -103,7 +103,7 @@ def read_trace(path: Path) -> Trace:
 
 def _text(path: Path) -> str:
     try:
-        with _open_regular(path) as file:
+        with open_regular(path) as file:
             packed = file.read(MAX_FILE_BYTES + 1)
             if len(packed) > MAX_FILE_BYTES:
                 raise _broken(path, f"it is larger than {MAX_FILE_BYTES >> 20} MiB")

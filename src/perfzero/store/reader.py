@@ -10,14 +10,14 @@ followed, names of files are not taken from the content of others, and sizes are
 from __future__ import annotations
 
 import os
-import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
 from perfzero.errors import BrokenRecording, NoRecording
 from perfzero.store.decode import clean_text, decode, parse_json
+from perfzero.store.regular import open_regular
 from perfzero.store.schema import (
     EVENTS,
     FORMAT,
@@ -187,7 +187,7 @@ class Recording:
         for segment in self._files.get((stream, gpu), ()):
             name = file_name(stream, gpu, segment=segment)
             try:
-                file = _open_regular(self.path / name)
+                file = open_regular(self.path / name)
             except OSError as error:
                 self._doubts.append(f"{name} cannot be read and was left out: {error.strerror or error}.")
                 continue
@@ -242,7 +242,7 @@ def _read_manifest(folder: Path) -> Manifest:
         if not folder.is_dir():
             what = "is a file, and a recording is a folder" if folder.exists() else "does not exist"
             raise NoRecording(f"{folder} {what}.\nMake a recording: perfzero record -o {folder} -- COMMAND")
-        with _open_regular(folder / MANIFEST) as file:
+        with open_regular(folder / MANIFEST) as file:
             text = file.read(MAX_MANIFEST_BYTES + 1)
     except FileNotFoundError:
         raise NoRecording(
@@ -299,7 +299,7 @@ class _Events:
         self.doubts: list[str] = []
         self._damaged = self._unknown = 0
         try:
-            with _open_regular(folder / EVENTS) as file:
+            with open_regular(folder / EVENTS) as file:
                 text = file.read(MAX_EVENTS_BYTES + 1)
         except FileNotFoundError:
             self.doubts.append(f"{EVENTS} is missing: windows, gaps and notes are unknown.")
@@ -358,24 +358,3 @@ def _checked(event: _Event, holds: Callable[[_Event], bool]) -> _Event:
     if not holds(event):
         raise ValueError("impossible")
     return event
-
-
-def _open_regular(path: Path) -> BinaryIO:
-    """Open a file for reading that is neither a link out of the folder nor a device. Raises OSError."""
-    # O_NONBLOCK: opening a pipe that nobody writes to would wait for ever.
-    flags = (
-        os.O_RDONLY
-        | getattr(os, "O_NOFOLLOW", 0)
-        | getattr(os, "O_NONBLOCK", 0)
-        | getattr(os, "O_CLOEXEC", 0)
-    )
-    try:
-        fd = os.open(path, flags)
-    except OSError:
-        if path.is_symlink():
-            raise OSError(0, "it is a link, which a recording never holds") from None
-        raise
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise OSError(0, "it is no regular file")
-    return os.fdopen(fd, "rb")
