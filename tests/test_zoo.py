@@ -618,7 +618,7 @@ def test_a_part_of_the_check_that_does_not_exist_is_refused(load, capsys) -> Non
     with pytest.raises(SystemExit) as ended:
         load("live_check").main(["--part", "7"])
     assert ended.value.code == 2
-    assert "invalid choice: 5" in capsys.readouterr().err
+    assert "invalid choice: 7" in capsys.readouterr().err
 
 
 def test_an_interrupted_check_keeps_what_has_been_seen(load, tmp_path: Path, monkeypatch, capsys) -> None:

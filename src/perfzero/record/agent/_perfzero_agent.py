@@ -323,6 +323,8 @@ class Look:
         while caller is not None and _is_library(caller.f_code.co_filename):
             caller = caller.f_back
         where = "" if caller is None else f"{caller.f_code.co_filename}:{caller.f_lineno}"
+        if not hasattr(module, "named_modules"):
+            return f"perfzero.replay|{where}"
         return f"perfzero.module|{self._names.get(id(module), '?')}|{type(module).__name__}|{where}"
 
     def _forked(self) -> None:
