@@ -48,6 +48,9 @@ class Look:
     ) -> None:
         self.span("user_annotation", f"perfzero.module|{path}|{class_name}|{site}", start, end, tid)
 
+    def replay(self, start: float, end: float, tid: int = MAIN, *, site: str = "") -> None:
+        self.span("user_annotation", f"perfzero.replay|{site}", start, end, tid)
+
     def optimizer(self, start: float, end: float, tid: int = MAIN) -> None:
         self.span("user_annotation", "Optimizer.step#Adam.step", start, end, tid)
 

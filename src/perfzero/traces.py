@@ -171,9 +171,10 @@ class Trace:
     """
     All that was traced in one process.
 
-    `module_calls` are forward calls, counting in `modules`, the different ones; `optimizer_calls` count
-    nothing; `steps` are whole steps by their number; `frames` are calls of Python functions, counting in
-    `functions`. `forward_threads` leads from autograd's number of a thread to ours, as far as the trace
+    `module_calls` are forward calls, counting in `modules`, the different ones; `replays` are calls that
+    replay a CUDA graph, counting in `sites`, the lines that ask for them (-1: not known); `optimizer_calls`
+    count nothing; `steps` are whole steps by their number; `frames` are calls of Python functions, counting
+    in `functions`. `forward_threads` leads from autograd's number of a thread to ours, as far as the trace
     says it. `doubts` are sentences on what could not be read.
     """
 
@@ -181,10 +182,12 @@ class Trace:
     launches: Launches
     operators: Operators
     module_calls: Spans
+    replays: Spans
     optimizer_calls: Spans
     steps: Spans
     frames: Spans
     modules: tuple[ModuleCall, ...] = ()
+    sites: tuple[Site, ...] = ()
     functions: tuple[Function, ...] = ()
     forward_threads: Mapping[int, int] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()

@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hand_written_look import ENGINE, Look
+from hand_written_look import ENGINE, MAIN, Look
 from perfzero.attribute.owners import (
     BACKWARD,
     FORWARD,
     IN_MODULE,
     IN_OPTIMIZER,
+    IN_REPLAY,
     OPTIMIZER,
     OTHER,
     OUTSIDE,
@@ -28,7 +29,7 @@ from perfzero.attribute.owners import (
     find_owners,
 )
 from perfzero.store.kineto import read_trace
-from perfzero.traces import Launches, Trace, Work
+from perfzero.traces import Launches, Site, Trace, Work
 
 REAL = Path(__file__).parents[1] / "fixtures" / "look" / "look-4242.json.gz"
 
@@ -348,6 +349,51 @@ def test_all_kernels_of_a_replay_belong_to_the_module_around_its_launch(tmp_path
 
     assert module_paths(trace, owners) == ["", "", "conv1"]
     assert owners.replay.tolist() == [True, True, False]
+
+
+def replayed(look: Look, at: float, tid: int = MAIN, *, site: str = "train.py:7") -> None:
+    """A graph of one kernel, replayed at *at*."""
+    look.replay(at, at + 3, tid, site=site)
+    look.kernel("a", 1000 + at, 1001 + at, correlation=look.launch(at + 1, tid, name="cudaGraphLaunch"))
+
+
+@pytest.mark.parametrize(
+    ("at", "tid", "place", "phase", "path"),
+    [
+        (30, MAIN, IN_MODULE, FORWARD, "conv1"),
+        (220, ENGINE, IN_MODULE, BACKWARD, "conv1"),
+        (280, ENGINE, UNKNOWN, BACKWARD, None),
+        (420, MAIN, IN_OPTIMIZER, OPTIMIZER, None),
+        (130, MAIN, IN_REPLAY, OTHER, None),
+    ],
+)
+def test_what_is_around_the_call_that_replays_a_graph_owns_its_kernels(
+    at: float, tid: int, place: int, phase: int, path: str | None, tmp_path: Path
+) -> None:
+    look = a_training_step()
+    replayed(look, at, tid)
+
+    trace = look.trace(tmp_path)
+    owners = find_owners(trace)
+
+    assert owners.place.tolist() == [place]
+    assert owners.phase.tolist() == [phase]
+    assert module_paths(trace, owners) == [path]
+    assert owners.site.tolist() == [0 if place == IN_REPLAY else -1]
+
+
+def test_a_replay_outside_of_all_else_names_the_line_that_asks_for_it(tmp_path: Path) -> None:
+    look = a_training_step()
+    replayed(look, 130, site="train.py:7")
+    replayed(look, 140, site="")
+    look.work("copy", 1300, 1301, at=150)
+
+    trace = look.trace(tmp_path)
+    owners = find_owners(trace)
+
+    assert trace.sites == (Site("train.py", 7),)
+    assert owners.place.tolist() == [IN_REPLAY, IN_REPLAY, OUTSIDE]
+    assert owners.site.tolist() == [0, -1, -1]
 
 
 def test_a_kernel_of_a_graph_whose_launch_was_not_seen_is_a_replay(tmp_path: Path) -> None:

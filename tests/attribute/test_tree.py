@@ -19,6 +19,7 @@ from hand_written_look import ENGINE, Look
 from perfzero.attribute.tree import (
     OPTIMIZER_ROW,
     OUTSIDE_ROW,
+    REPLAYS_ROW,
     UNATTRIBUTED_ROW,
     Breakdown,
     Module,
@@ -191,11 +192,12 @@ def test_what_belongs_to_no_module_stands_beside_the_tree(tmp_path: Path) -> Non
 
     assert [(row.name, row.time.gpu_ns) for row in found.elsewhere] == [
         (OPTIMIZER_ROW, 20_000),
+        (REPLAYS_ROW, 0),
         (OUTSIDE_ROW, 2_000),
         (UNATTRIBUTED_ROW, 6_000),
     ]
-    assert found.elsewhere[2].module is None
-    assert found.elsewhere[2].source is None
+    assert found.elsewhere[3].module is None
+    assert found.elsewhere[3].source is None
 
 
 def test_operators_and_kernels_are_ordered_by_time_and_the_rest_is_last(tmp_path: Path) -> None:
@@ -307,6 +309,21 @@ def test_replays_are_told_as_such(tmp_path: Path) -> None:
     assert found.total.launches == 2
 
 
+def test_a_replay_in_no_module_has_a_row_with_the_line_that_asks_for_it(tmp_path: Path) -> None:
+    look = Look()
+    look.frame("train.py(3): train", -5, 90)
+    look.step(0, 0, 80)
+    look.replay(5, 10, site="/home/me/train.py:9")
+    look.kernel("a", 30, 40, correlation=look.launch(6, name="cudaGraphLaunch"))
+
+    found = broken_down(look, tmp_path)
+    row = next(row for row in found.elsewhere if row.name == REPLAYS_ROW)
+
+    assert found.modules == ()
+    assert (row.time.gpu_ns, row.time.replay_ns) == (10_000, 10_000)
+    assert row.source == SourceLine("/home/me/train.py", 9)
+
+
 def test_a_copy_is_told_from_a_kernel_of_the_same_name(tmp_path: Path) -> None:
     look = Look()
     look.kernel("x", 0, 10, correlation=0)
@@ -363,7 +380,7 @@ def test_doubts_of_the_trace_come_along(tmp_path: Path) -> None:
 
 
 EVENT = st.tuples(
-    st.sampled_from(["module", "op", "backward", "optimizer", "work", "stray", "graph"]),
+    st.sampled_from(["module", "op", "backward", "optimizer", "work", "stray", "graph", "replay"]),
     st.sampled_from(["", "a", "a.0", "a.1", "b"]),
     st.integers(0, 40),
     st.integers(0, 20),
@@ -385,6 +402,8 @@ def test_nothing_is_lost_whatever_was_traced(events: list[tuple[str, str, int, i
             look.op("Backward0", start, start + length, tid, sequence=start % 5, forward_thread=1)
         elif kind == "optimizer":
             look.optimizer(start, start + length, tid)
+        elif kind == "replay":
+            look.replay(start, start + length, tid)
         elif kind == "stray":
             look.kernel(path, start, start + length, correlation=0)
         elif kind == "graph":

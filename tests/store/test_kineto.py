@@ -210,6 +210,20 @@ def test_a_call_of_a_module_tells_what_called_it(tmp_path: Path) -> None:
     assert sorted(trace.module_calls.what.tolist()) == [0, *[1] * 8]
 
 
+def test_a_replay_of_a_graph_is_no_module_however_it_is_named(tmp_path: Path) -> None:
+    look = Look()
+    look.replay(0, 1, site="/home/a|b/c.py:7")
+    look.module("?", "CUDAGraph", 2, 3, site="/home/a|b/c.py:7")
+    look.replay(4, 5)
+    look.span("user_annotation", "perfzero.module|?|CUDAGraphs|x.py:1", 6, 7)
+
+    trace = look.trace(tmp_path)
+
+    assert trace.sites == (Site("/home/a|b/c.py", 7),)
+    assert trace.replays.what.tolist() == [0, 0, -1]
+    assert [m.class_name for m in trace.modules] == ["CUDAGraphs"]
+
+
 def test_a_flow_tells_autograds_number_of_a_thread(tmp_path: Path) -> None:
     look = Look()
     look.op("aten::mm", 0, 2, MAIN, sequence=4)

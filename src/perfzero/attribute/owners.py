@@ -8,7 +8,8 @@ which are two, and stands in where the launch was not recorded or lies on a thre
 name.
 
 Of the module calls, backward operators and optimizer calls around a launch the one that began last owns it:
-with activation checkpointing a module runs again inside a backward operator, and that is the module's.
+with activation checkpointing a module runs again inside a backward operator, and that is the module's. The
+call that replays a graph owns what it launches only where none of the three is around it.
 
 A backward operator has autograd's number of the node it runs, and its own number of the thread that made
 the node. The forward operator that made it is the last one on that thread with the number, since a composite
@@ -31,8 +32,11 @@ from perfzero.values import IntArray
 FORWARD, BACKWARD, OPTIMIZER, OTHER = range(4)
 """What a piece of work is part of; OTHER is what runs outside of all modules, such as a loss or a copy."""
 
-IN_MODULE, IN_OPTIMIZER, OUTSIDE, UNKNOWN = range(4)
-"""Whose it is. OUTSIDE: launched in no module. UNKNOWN: its launch, or its forward pass, is not known."""
+IN_MODULE, IN_OPTIMIZER, IN_REPLAY, OUTSIDE, UNKNOWN = range(5)
+"""
+Whose it is. IN_REPLAY: of a graph that was replayed outside of all else. OUTSIDE: launched in no module.
+UNKNOWN: its launch, or its forward pass, is not known.
+"""
 
 _ENGINE = "autograd::engine::evaluate_function"
 
@@ -43,7 +47,8 @@ class Owners:
     Row by row with the work of a trace, arrays of shape (n,).
 
     `phase` and `place` are as above, `module` counts in the trace's modules, `operator` in the rows of its
-    operators, `function` in its functions (-1: none or not known). `began`: the function was called within
+    operators, `site` in its sites, of work that is a replay's, `function` in its functions (-1: none or not
+    known). `began`: the function was called within
     the trace, so its line is the one where it begins. `called`: the module was called later than the
     function, so what called it is closer. `in_step`: launched within a step.
     """
@@ -52,6 +57,7 @@ class Owners:
     place: IntArray
     module: IntArray
     operator: IntArray
+    site: IntArray
     function: IntArray
     began: BoolArray
     called: BoolArray
@@ -63,7 +69,7 @@ def find_owners(trace: Trace) -> Owners:
     """The owner of every piece of work in *trace*."""
     spans = trace.operators.spans
     thread, at, noted, replayed = _launches(trace)
-    known, launched = at >= 0, at
+    known, launched = at >= 0, (thread, at)
     operator = np.where(noted >= 0, noted, innermost(spans, thread, at))
 
     backward = _backward(trace.operators)
@@ -94,6 +100,8 @@ def find_owners(trace: Trace) -> Owners:
     place[by_optimizer] = IN_OPTIMIZER
     place[call >= 0] = IN_MODULE
     place[~known | (by_backward & ~moved)] = UNKNOWN
+    replay = np.where(known & (owner == 0), innermost(trace.replays, *launched), -1)
+    place[replay >= 0] = IN_REPLAY
     phase = np.select([by_module, by_backward, by_optimizer], [FORWARD, BACKWARD, OPTIMIZER], OTHER)
 
     frames = _users_frames(trace)
@@ -104,10 +112,11 @@ def find_owners(trace: Trace) -> Owners:
         place=place,
         module=_pick(trace.module_calls.what, call),
         operator=operator,
+        site=_pick(trace.replays.what, replay),
         function=_pick(frames.what, frame),
         began=frame_ns >= _first_moment(trace),
         called=(call >= 0) & (_pick(trace.module_calls.start_ns, call) > frame_ns),
-        in_step=_in_step(trace.steps, launched),
+        in_step=_in_step(trace.steps, launched[1]),
         replay=trace.work.replay | replayed,
     )
 

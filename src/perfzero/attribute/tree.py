@@ -25,6 +25,7 @@ from perfzero.attribute.owners import (
     BACKWARD,
     FORWARD,
     IN_OPTIMIZER,
+    IN_REPLAY,
     OPTIMIZER,
     OTHER,
     OUTSIDE,
@@ -36,6 +37,7 @@ from perfzero.traces import WORK_KINDS, Tensor, Trace, Work, WorkKind
 from perfzero.values import IntArray
 
 OPTIMIZER_ROW = "optimizer"
+REPLAYS_ROW = "graph replays"
 OUTSIDE_ROW = "outside modules"
 UNATTRIBUTED_ROW = "unattributed"
 
@@ -82,7 +84,8 @@ class Call:
 @dataclass(frozen=True, slots=True)
 class SourceLine:
     """
-    A line of the program: that which called a module, or where a function begins, which then is named.
+    A line of the program: that which called a module, replayed a graph, or where a function begins, which
+    then is named.
 
     `line` is None for a function that ran already when the trace began: where it was later is not recorded.
     """
@@ -153,9 +156,9 @@ class Breakdown:
     Where the GPU's time goes: `total` is all work, `busy_ns` the union over streams, in `steps` steps.
 
     `modules` are in the order of the tree, the heaviest first at each level; `alike` are the modules with
-    time of their own, like ones taken together; `elsewhere` are the rows optimizer, outside modules,
-    unattributed. All else is ordered by time. `operators` ends with the row unattributed: work that no
-    operator launched.
+    time of their own, like ones taken together; `elsewhere` are the rows optimizer, graph replays,
+    outside modules, unattributed. All else is ordered by time. `operators` ends with the row unattributed:
+    work that no operator launched.
     """
 
     total: GpuTime
@@ -311,7 +314,12 @@ class _Table:
 
     def elsewhere(self) -> tuple[Row, ...]:
         """What belongs to no module; the rows are there even where nothing does."""
-        places = ((OPTIMIZER_ROW, IN_OPTIMIZER), (OUTSIDE_ROW, OUTSIDE), (UNATTRIBUTED_ROW, UNKNOWN))
+        places = (
+            (OPTIMIZER_ROW, IN_OPTIMIZER),
+            (REPLAYS_ROW, IN_REPLAY),
+            (OUTSIDE_ROW, OUTSIDE),
+            (UNATTRIBUTED_ROW, UNKNOWN),
+        )
         return tuple(self.row(name, np.flatnonzero(self.owners.place == place)) for name, place in places)
 
     def operators(self) -> tuple[Row, ...]:
@@ -382,9 +390,10 @@ class _Table:
         sites = np.array([m.site is not None for m in trace.modules], bool)
         called = owners.called.copy()
         called[called] = sites[owners.module[called]]
-        module, function = np.where(called, owners.module, -1), np.where(called, -1, owners.function)
+        module = np.where(called, owners.module, -1)
+        function = np.where(called | (owners.site >= 0), -1, owners.function)
         keys, different = _numbered(
-            zip(module.tolist(), function.tolist(), owners.began.tolist(), strict=True)
+            zip(module.tolist(), owners.site.tolist(), function.tolist(), owners.began.tolist(), strict=True)
         )
         places, sources = _numbered(self._source_at(*key) for key in different)
         source = _mapped(places, keys)
@@ -392,8 +401,10 @@ class _Table:
         source[np.isin(source, nowhere)] = -1
         return source, [*sources, None]
 
-    def _source_at(self, module: int, function: int, began: bool) -> SourceLine | None:
+    def _source_at(self, module: int, replay: int, function: int, began: bool) -> SourceLine | None:
         site = None if module < 0 else self.trace.modules[module].site
+        if replay >= 0:
+            site = self.trace.sites[replay]
         if site is not None:
             return SourceLine(site.file, site.line)
         if function < 0:

@@ -7,6 +7,8 @@ The file is Chrome-trace JSON, compressed by gzip. What is read of it:
     cpu_op                               a call of an operator, with the shapes of its inputs
     user_annotation                      perfzero.module|<path>|<Class>|<file>:<line>
                                                              a forward call of a module, and what called it
+                                         perfzero.replay|<file>:<line>
+                                                             a replay of a CUDA graph, and what asked for it
                                          perfzero.step|<k>   a whole step
                                          Optimizer.*         a call of the optimizer
     python_function                      a call of a Python function, where it has a file
@@ -78,6 +80,10 @@ MAX_DEPTH = 64
 """Parts of a module's path; deep models have some ten."""
 
 _MODULE = "perfzero.module|"
+_REPLAY = "perfzero.replay|"
+_REPLAY_AS_MODULE = "perfzero.module|?|CUDAGraph|"
+"""How replays were named first."""
+
 _STEP = "perfzero.step|"
 _OPTIMIZER = "Optimizer."
 _FRAME = re.compile(r"(?P<file>[^<].*?)\((?P<line>[0-9]{1,9})\): (?P<name>.*)", re.DOTALL)
@@ -240,6 +246,7 @@ class _Events:
         self._kept = 0
         self._threads: _Numbered[tuple[Hashable, Hashable]] = _Numbered()
         self._modules: _Numbered[ModuleCall] = _Numbered()
+        self._sites: _Numbered[Site] = _Numbered()
         self._functions: _Numbered[Function] = _Numbered()
         self._shapes: _Numbered[tuple[Tensor, ...]] = _Numbered()
         self._operator_names, self._work_names = _Names(), _Names()
@@ -248,6 +255,7 @@ class _Events:
         self._known_shapes: dict[str, int] = {}
         self._operators: list[tuple[int, ...]] = []
         self._module_calls: list[tuple[int, ...]] = []
+        self._replays: list[tuple[int, ...]] = []
         self._optimizer_calls: list[tuple[int, ...]] = []
         self._steps: list[tuple[int, ...]] = []
         self._frames: list[tuple[int, ...]] = []
@@ -324,16 +332,20 @@ class _Events:
 
     def _annotation(self, event: dict[str, Any], start: int, end: int) -> None:
         name = _name(event)
-        if name.startswith(_MODULE):
+        if name.startswith((_REPLAY, _REPLAY_AS_MODULE)):
+            site = _site(name.split("|", 1 if name.startswith(_REPLAY) else 3)[-1])
+            number = -1 if site is None else self._sites.number(site)
+            self._replays.append((self._thread(event), start, end, number))
+        elif name.startswith(_MODULE):
             module = self._known_modules.get(name)
             if module is None:
                 module = self._known_modules[name] = self._modules.number(_module(name))
             self._module_calls.append((self._thread(event), start, end, module))
         elif name.startswith(_STEP):
-            number = name[len(_STEP) :]
-            if not (number.isascii() and number.isdigit() and len(number) <= 9):
+            step = name[len(_STEP) :]
+            if not (step.isascii() and step.isdigit() and len(step) <= 9):
                 raise _Damaged
-            self._steps.append((self._thread(event), start, end, int(number)))
+            self._steps.append((self._thread(event), start, end, int(step)))
         elif name.startswith(_OPTIMIZER):
             self._optimizer_calls.append((self._thread(event), start, end, -1))
 
@@ -417,10 +429,12 @@ class _Events:
                 shapes=self._shapes.values(),
             ),
             module_calls=_spans(self._module_calls, base),
+            replays=_spans(self._replays, base),
             optimizer_calls=_spans(self._optimizer_calls, base),
             steps=_spans(self._steps, base),
             frames=_spans(self._frames, base),
             modules=self._modules.values(),
+            sites=self._sites.values(),
             functions=self._functions.values(),
             forward_threads=self._forward_threads(),
             doubts=tuple(doubts),
@@ -473,11 +487,16 @@ def _module(name: str) -> ModuleCall:
     path, *rest = name[len(_MODULE) :].split("|", 2)
     if not rest or path.count(".") >= MAX_DEPTH:
         raise _Damaged
-    file, _, line = rest[1].rpartition(":") if len(rest) > 1 else ("", "", "")
-    site = None
-    if file and line.isascii() and line.isdigit() and len(line) <= 9:
-        site = Site(clean_text(file)[:MAX_NAME], int(line))
+    site = _site(rest[1]) if len(rest) > 1 else None
     return ModuleCall(clean_text(path)[:MAX_NAME], clean_text(rest[0])[:MAX_NAME], site)
+
+
+def _site(text: str) -> Site | None:
+    """The line that "file:line" tells of."""
+    file, _, line = text.rpartition(":")
+    if not (file and line.isascii() and line.isdigit() and len(line) <= 9):
+        return None
+    return Site(clean_text(file)[:MAX_NAME], int(line))
 
 
 def _ns(us: object) -> int:
