@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -287,6 +288,8 @@ DAMAGES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "a name that is a number": lambda event: event.update(name=7),
     "no thread": lambda event: event.pop("tid"),
     "a thread that is a list": lambda event: event.update(tid=[1]),
+    "a thread beyond 64 bits": lambda event: event.update(tid=2**64),
+    "a thread with a name without end": lambda event: event.update(tid="t" * 100),
     "arguments that are a list": lambda event: event.update(args=[1]),
     "a sequence number that is a text": lambda event: event["args"].update({"Sequence number": "1"}),
     "a sequence number beyond 64 bits": lambda event: event["args"].update({"Sequence number": 2**64}),
@@ -426,6 +429,84 @@ def test_too_many_different_names_are_refused(tmp_path: Path, monkeypatch: pytes
 
     with pytest.raises(BrokenRecording, match="more than 3 different things"):
         look.trace(tmp_path)
+
+
+def test_what_is_of_no_use_counts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kineto, "MAX_VALUES", 100)
+
+    read_trace(written(tmp_path, gzip.compress(b'{"traceEvents": [' + b"{}," * 98 + b"{}]}")))
+    with pytest.raises(BrokenRecording, match="more than 100 values"):
+        read_trace(written(tmp_path, gzip.compress(b'{"traceEvents": [' + b"{}," * 99 + b"{}]}")))
+
+
+@pytest.mark.parametrize("place", ['{"x": %s, "traceEvents": []}', '{"traceEvents": [%s]}'])
+@pytest.mark.parametrize(
+    "value",
+    ["[" + "[]," * (2 << 20) + "[]]", '"' + "a" * (4 << 20) + '\U0001f600"', '"' + "a" * (4 << 20)],
+    ids=["lists", "a text", "a text without end"],
+)
+def test_a_value_without_end_is_refused_before_it_takes_much_memory(
+    value: str, place: str, tmp_path: Path
+) -> None:
+    path = written(tmp_path, gzip.compress((place % value).encode(), 1))
+    del value
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(BrokenRecording, match="one value in it takes more than 1,048,576 characters"):
+            read_trace(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 48 << 20
+
+
+def test_a_value_as_long_as_may_be_is_read(tmp_path: Path) -> None:
+    text = "a" * (kineto.MAX_VALUE - 2)
+
+    with pytest.raises(BrokenRecording, match="characters"):
+        read_trace(written(tmp_path, gzip.compress(f'{{"x": "{text}a", "traceEvents": []}}'.encode())))
+    read_trace(written(tmp_path, gzip.compress(f'{{"x": "{text}", "traceEvents": []}}'.encode())))
+
+
+def test_texts_that_are_kept_are_limited_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kineto, "MAX_KEPT", 1000)
+    look = Look()
+    for i in range(20):
+        look.op("aten::relu" + "u" * 90, 0, 1)
+        look.module("a", "M" * i, 0, 1)
+    look.trace(tmp_path)
+
+    look.op("aten::relu" + "u" * 900, 0, 1)
+    with pytest.raises(BrokenRecording, match="more than 1,000 characters"):
+        look.trace(tmp_path)
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 7])
+def test_where_the_text_is_cut_while_it_is_read_does_not_matter(
+    chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within a character, a number, a name or a space."""
+    look = Look()
+    look.module("schicht.größe", "Größe\U0001f600", 0, 12345, site="a.py:1")
+    document = {"traceEvents": look.events, "baseTimeNanoseconds": 1234567}
+    text = json.dumps(document, ensure_ascii=False, indent=1, separators=(" , ", " : "))
+    monkeypatch.setattr(kineto, "_CHUNK_BYTES", chunk)
+
+    trace = read_trace(written(tmp_path, gzip.compress(text.encode())))
+
+    assert trace.modules == (ModuleCall("schicht.größe", "Größe\U0001f600", Site("a.py", 1)),)
+    assert trace.module_calls.start_ns.tolist() == [1234567]
+    assert trace.module_calls.end_ns.tolist() == [1234567 + 12345000]
+
+
+def test_what_follows_the_events_is_held_against_its_check_sum(tmp_path: Path) -> None:
+    content = bytearray(gzip.compress(b'{"traceEvents": []}' + b" " * (1 << 20)))
+    content[-6] ^= 1
+
+    with pytest.raises(BrokenRecording, match="damaged"):
+        read_trace(written(tmp_path, bytes(content)))
 
 
 def test_a_missing_file_is_said_to_be_missing(tmp_path: Path) -> None:

@@ -20,22 +20,26 @@ Time stamps are microseconds since `baseTimeNanoseconds`, as decimal numbers wit
 nanosecond. Whole and fraction are converted apart: below 2^43 us (a hundred days, and Kineto's base is less
 than three months old) a double holds them to half a nanosecond, so the result is exact.
 
-A look may come from anyone, as all of a recording. Its size is limited before and after decompression; events
-are decoded one by one, so that what is not needed takes no memory; a wrong type makes an event damaged, which
-is skipped and said, and what is no such file at all is a `BrokenRecording`.
+A look may come from anyone, as all of a recording. Its size is limited before and after decompression, and so
+are the values in it, each by its length and all by their number. It is unpacked and decoded value by value,
+so that what is not needed takes no memory; texts that are kept are limited together. A wrong type makes an
+event damaged, which is skipped and said, and what is no such file at all is a `BrokenRecording`.
 """
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import math
+import os
 import re
 import zlib
+from array import array
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, BinaryIO, Generic, TypeVar
 
 import numpy as np
 
@@ -64,12 +68,24 @@ MAX_TEXT_BYTES = 512 << 20
 """Decompressed: some 1.5 million events at the 330 bytes that one takes on average."""
 
 MAX_EVENTS = 2_000_000
-"""Events kept; each takes a few hundred bytes of memory while it is read."""
+"""Events kept; each takes up to a hundred bytes of memory."""
+
+MAX_VALUES = 4_000_000
+"""Values read, those not needed included: each takes a microsecond at least, however short it is."""
+
+MAX_VALUE = 1 << 20
+"""Characters of one event; the longest of a real trace have thousands. Decoded, each takes 30 bytes at worst."""
+
+MAX_KEPT = 16 << 20
+"""Characters of all different names and shapes, four bytes each at worst; real traces have some 100,000."""
 
 MAX_TENSORS = 16
 """Inputs kept of one operator; the optimizer's take lists of all parameters, of which the first ones do."""
 
 MAX_RANK = 16
+MAX_THREAD = 64
+"""Characters of a thread that has a name for a number."""
+
 MAX_NAME = 4096
 """Characters of a name. Those of templated kernels have several hundred, and more tell nothing apart."""
 
@@ -90,6 +106,7 @@ _FRAME = re.compile(r"(?P<file>[^<].*?)\((?P<line>[0-9]{1,9})\): (?P<name>.*)", 
 _NO_TENSOR = {"", "Scalar", "ScalarList", "GenericList", "Device", "None"}
 _KINDS: dict[str, WorkKind] = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 _SPACE = re.compile(r"[ \t\n\r]*")
+_CHUNK_BYTES = 1 << 18
 _FARTHEST_US = float(1 << 51)
 _LONGEST_NS = 3_600 * 10**9
 """An hour: so that the lengths of `MAX_EVENTS` add up to less than 2^63."""
@@ -101,21 +118,11 @@ def read_trace(path: Path) -> Trace:
     """The trace in the file *path*; raises `NoRecording` or `BrokenRecording` if there is none to trust."""
     events = _Events()
     try:
-        base_ns = _read(_Json(_text(path)), events)
-    except (ValueError, RecursionError) as error:
-        raise _broken(path, str(error).rstrip(".") or "it is nested too deeply") from error
-    return events.trace(base_ns=base_ns, name=path.name)
-
-
-def _text(path: Path) -> str:
-    try:
         with open_regular(path) as file:
-            packed = file.read(MAX_FILE_BYTES + 1)
-            if len(packed) > MAX_FILE_BYTES:
-                raise _broken(path, f"it is larger than {MAX_FILE_BYTES >> 20} MiB")
-            file.seek(0)
+            if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:
+                raise ValueError(f"it is larger than {MAX_FILE_BYTES >> 20} MiB")
             with gzip.GzipFile(fileobj=file) as unpacked:
-                text = unpacked.read(MAX_TEXT_BYTES + 1)
+                base_ns = _read(_Json(unpacked), events)
     except FileNotFoundError:
         raise NoRecording(f"{path} does not exist.\nName a file that a look inside wrote.") from None
     except EOFError:
@@ -126,9 +133,9 @@ def _text(path: Path) -> str:
         raise BrokenRecording(
             f"{path} cannot be read: {error.strerror or error}.\nCheck its owner: ls -l {path}"
         ) from error
-    if len(text) > MAX_TEXT_BYTES:
-        raise _broken(path, f"it holds more than {MAX_TEXT_BYTES >> 20} MiB")
-    return text.decode("utf-8", "replace")
+    except (ValueError, RecursionError) as error:
+        raise _broken(path, str(error).rstrip(".") or "it is nested too deeply") from error
+    return events.trace(base_ns=base_ns, name=path.name)
 
 
 def _broken(path: Path, reason: str) -> BrokenRecording:
@@ -139,15 +146,23 @@ def _broken(path: Path, reason: str) -> BrokenRecording:
 
 
 class _Json:
-    """Reads JSON value by value. Raises ValueError."""
+    """
+    Reads JSON value by value from a file, of which never more than one value and one chunk are held.
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    Raises ValueError, and what the file raises.
+    """
+
+    def __init__(self, file: BinaryIO | gzip.GzipFile) -> None:
+        self._file = file
+        self._unpacked = 0
+        self._values = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._text = ""
         self._at = 0
         self._decode = json.JSONDecoder().raw_decode
 
     def is_next(self, sign: str) -> bool:
-        """Whether *sign* comes next, which is then passed."""
+        """Whether *sign*, one character, comes next, which is then passed."""
         self._skip()
         if not self._text.startswith(sign, self._at):
             return False
@@ -157,18 +172,57 @@ class _Json:
     def expect(self, sign: str) -> None:
         """Pass *sign*."""
         if not self.is_next(sign):
-            raise ValueError(f"{sign!r} is missing at character {self._at}")
+            raise ValueError(f"{sign!r} is missing in front of {self._text[self._at : self._at + 20]!r}")
 
     def value(self) -> Any:
         """The next value, whatever it is."""
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise ValueError(f"it holds more than {MAX_VALUES:,} values")
         self._skip()
-        found, self._at = self._decode(self._text, self._at)
-        return found
+        while True:
+            try:
+                found, end = self._decode(self._text, self._at)
+            except ValueError:  # cut off by the end of what is held, or damaged
+                if len(self._text) - self._at > MAX_VALUE:
+                    raise ValueError(f"one value in it takes more than {MAX_VALUE:,} characters") from None
+                if not self._more():
+                    raise
+                continue
+            if end - self._at > MAX_VALUE:
+                raise ValueError(f"one value in it takes more than {MAX_VALUE:,} characters")
+            # A number that ends with what is held may go on.
+            if end == len(self._text) and self._more():
+                continue
+            self._at = end
+            return found
+
+    def finish(self) -> None:
+        """Unpack what is left, so that its check sum is held against it."""
+        while self._chunk():
+            pass
 
     def _skip(self) -> None:
-        space = _SPACE.match(self._text, self._at)
-        if space is not None:
-            self._at = space.end()
+        while True:
+            space = _SPACE.match(self._text, self._at)
+            if space is not None:
+                self._at = space.end()
+            if self._at < len(self._text) or not self._more():
+                return
+
+    def _more(self) -> bool:
+        """Hold more of the text; False at its end."""
+        chunk = self._chunk()
+        self._text = self._text[self._at :] + self._decoder.decode(chunk, final=not chunk)
+        self._at = 0
+        return bool(chunk)
+
+    def _chunk(self) -> bytes:
+        chunk = self._file.read(_CHUNK_BYTES)
+        self._unpacked += len(chunk)
+        if self._unpacked > MAX_TEXT_BYTES:
+            raise ValueError(f"it holds more than {MAX_TEXT_BYTES >> 20} MiB")
+        return chunk
 
 
 def _read(source: _Json, events: _Events) -> int | None:
@@ -190,6 +244,7 @@ def _read(source: _Json, events: _Events) -> int | None:
             if not source.is_next(","):
                 break
         source.expect("}")
+    source.finish()
     if not seen:
         raise ValueError("it holds no list of events")
     return base_ns
@@ -220,17 +275,44 @@ class _Numbered(Generic[T]):
         return tuple(self._number)
 
 
+class _Room:
+    """How many characters may still be kept."""
+
+    def __init__(self) -> None:
+        self._left = MAX_KEPT
+
+    def take(self, characters: int) -> None:
+        self._left -= characters
+        if self._left < 0:
+            raise ValueError(f"its names and shapes take more than {MAX_KEPT:,} characters")
+
+
+class _Known:
+    """The numbers of texts that were seen before."""
+
+    def __init__(self, room: _Room) -> None:
+        self._room = room
+        self._number: dict[str, int] = {}
+        self.get = self._number.get
+
+    def learn(self, text: str, number: int) -> int:
+        self._room.take(len(text))
+        self._number[text] = number
+        return number
+
+
 class _Names(_Numbered[str]):
     """The same for texts, each made safe to print once."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: _Room) -> None:
         super().__init__()
-        self._known: dict[str, int] = {}
+        self._known = _Known(room)
 
     def of(self, raw: str) -> int:
+        raw = raw[:MAX_NAME]
         found = self._known.get(raw)
         if found is None:
-            found = self._known[raw] = self.number(clean_text(raw)[:MAX_NAME])
+            found = self._known.learn(raw, self.number(clean_text(raw)))
         return found
 
 
@@ -249,20 +331,20 @@ class _Events:
         self._sites: _Numbered[Site] = _Numbered()
         self._functions: _Numbered[Function] = _Numbered()
         self._shapes: _Numbered[tuple[Tensor, ...]] = _Numbered()
-        self._operator_names, self._work_names = _Names(), _Names()
-        self._known_modules: dict[str, int] = {}
-        self._known_functions: dict[str, int] = {}
-        self._known_shapes: dict[str, int] = {}
-        self._operators: list[tuple[int, ...]] = []
-        self._module_calls: list[tuple[int, ...]] = []
-        self._replays: list[tuple[int, ...]] = []
-        self._optimizer_calls: list[tuple[int, ...]] = []
-        self._steps: list[tuple[int, ...]] = []
-        self._frames: list[tuple[int, ...]] = []
-        self._launches: list[tuple[int, ...]] = []
-        self._work: list[tuple[int, ...]] = []
+        room = _Room()
+        self._operator_names, self._work_names = _Names(room), _Names(room)
+        self._known_modules, self._known_functions = _Known(room), _Known(room)
+        self._known_shapes, self._known_sites = _Known(room), _Known(room)
+        self._operators = array("q")
+        self._module_calls = array("q")
+        self._replays = array("q")
+        self._optimizer_calls = array("q")
+        self._steps = array("q")
+        self._frames = array("q")
+        self._launches = array("q")
+        self._work = array("q")
         self._flow_starts: dict[int, int] = {}
-        self._flow_ends: list[tuple[int, int, int]] = []
+        self._flow_ends = array("q")
         self._read: dict[str, Callable[[dict[str, Any], int, int], None]] = {
             "cpu_op": self._operator,
             "user_annotation": self._annotation,
@@ -296,13 +378,13 @@ class _Events:
 
     def _thread(self, event: dict[str, Any]) -> int:
         pid, tid = event.get("pid"), event.get("tid")
-        if not isinstance(pid, int | str) or not isinstance(tid, int | str):
+        if not (_is_thread(pid) and _is_thread(tid)):
             raise _Damaged
         return self._threads.number((pid, tid))
 
     def _operator(self, event: dict[str, Any], start: int, end: int) -> None:
         arguments = _arguments(event)
-        self._operators.append(
+        self._operators.extend(
             (
                 self._thread(event),
                 start,
@@ -327,27 +409,29 @@ class _Events:
         found = self._known_shapes.get(key)
         if found is None:
             tensors = tuple(_tensors(shapes, strides, types))
-            found = self._known_shapes[key] = self._shapes.number(tensors) if tensors else -1
+            found = self._known_shapes.learn(key, self._shapes.number(tensors) if tensors else -1)
         return found
 
     def _annotation(self, event: dict[str, Any], start: int, end: int) -> None:
         name = _name(event)
         if name.startswith((_REPLAY, _REPLAY_AS_MODULE)):
-            site = _site(name.split("|", 1 if name.startswith(_REPLAY) else 3)[-1])
-            number = -1 if site is None else self._sites.number(site)
-            self._replays.append((self._thread(event), start, end, number))
+            number = self._known_sites.get(name)
+            if number is None:
+                site = _site(name.split("|", 1 if name.startswith(_REPLAY) else 3)[-1])
+                number = self._known_sites.learn(name, -1 if site is None else self._sites.number(site))
+            self._replays.extend((self._thread(event), start, end, number))
         elif name.startswith(_MODULE):
             module = self._known_modules.get(name)
             if module is None:
-                module = self._known_modules[name] = self._modules.number(_module(name))
-            self._module_calls.append((self._thread(event), start, end, module))
+                module = self._known_modules.learn(name, self._modules.number(_module(name)))
+            self._module_calls.extend((self._thread(event), start, end, module))
         elif name.startswith(_STEP):
             step = name[len(_STEP) :]
             if not (step.isascii() and step.isdigit() and len(step) <= 9):
                 raise _Damaged
-            self._steps.append((self._thread(event), start, end, int(step)))
+            self._steps.extend((self._thread(event), start, end, int(step)))
         elif name.startswith(_OPTIMIZER):
-            self._optimizer_calls.append((self._thread(event), start, end, -1))
+            self._optimizer_calls.extend((self._thread(event), start, end, -1))
 
     def _frame(self, event: dict[str, Any], start: int, end: int) -> None:
         name = _name(event)
@@ -358,18 +442,18 @@ class _Events:
             if found is not None:  # no builtin, and nothing made up such as "<string>"
                 file, function = (clean_text(found[part])[:MAX_NAME] for part in ("file", "name"))
                 number = self._functions.number(Function(file, int(found["line"]), function))
-            self._known_functions[name] = number
+            self._known_functions.learn(name, number)
         if number >= 0:
-            self._frames.append((self._thread(event), start, end, number))
+            self._frames.extend((self._thread(event), start, end, number))
 
     def _launch(self, event: dict[str, Any], start: int, _end: int) -> None:
         correlation = _whole(_arguments(event).get("correlation"), missing=-1)
         replay = "GraphLaunch" in _name(event)
-        self._launches.append((self._thread(event), start, correlation, replay))
+        self._launches.extend((self._thread(event), start, correlation, replay))
 
     def _gpu_work(self, event: dict[str, Any], start: int, end: int) -> None:
         arguments = _arguments(event)
-        self._work.append(
+        self._work.extend(
             (
                 start,
                 end,
@@ -389,7 +473,7 @@ class _Events:
         if start_of:
             self._flow_starts[number] = thread
         else:
-            self._flow_ends.append((number, thread, _ns(event.get("ts"))))
+            self._flow_ends.extend((number, thread, _ns(event.get("ts"))))
 
     def trace(self, *, base_ns: int | None, name: str) -> Trace:
         """All that was taken, its times from *base_ns* on."""
@@ -447,23 +531,31 @@ class _Events:
         Autograd numbers threads in a way of its own, which a trace shows only where a flow leads from the
         thread of a forward operator to a backward operator with that number. Of several the most frequent.
         """
-        number_at = {(row[0], row[1]): row[6] for row in self._operators if row[6] > 0}
+        operators = _table(self._operators, 8)
+        backward = operators[:, operators[6] > 0]
+        number_at = {(t, s): n for t, s, n in zip(*backward[[0, 1, 6]].tolist(), strict=True)}
         votes: dict[int, Counter[int]] = {}
-        for flow, thread, at in self._flow_ends:
+        for flow, thread, at in zip(*_table(self._flow_ends, 3).tolist(), strict=True):
             number, forward = number_at.get((thread, at)), self._flow_starts.get(flow)
             if number is not None and forward is not None:
                 votes.setdefault(number, Counter())[forward] += 1
         return {number: min(found, key=lambda t: (-found[t], t)) for number, found in sorted(votes.items())}
 
 
-def _spans(rows: Sequence[tuple[int, ...]], base: int) -> Spans:
+def _spans(rows: array[int], base: int) -> Spans:
     thread, start, end, what = _table(rows, 4)
     return Spans.of(thread, start + base, end + base, what)
 
 
-def _table(rows: Sequence[tuple[int, ...]], width: int) -> IntArray:
-    """*rows* as columns, shape (width, n)."""
-    return np.array(rows, np.int64).reshape(len(rows), width).T
+def _table(rows: array[int], width: int) -> IntArray:
+    """Rows one after another as columns, shape (width, n)."""
+    return np.array(rows, np.int64).reshape(-1, width).T
+
+
+def _is_thread(value: object) -> bool:
+    return (isinstance(value, int) and abs(value) < 2**63) or (
+        isinstance(value, str) and len(value) <= MAX_THREAD
+    )
 
 
 def _arguments(event: dict[str, Any]) -> dict[str, Any]:
