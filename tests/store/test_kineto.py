@@ -317,17 +317,19 @@ def test_a_range_of_ours_that_we_would_not_write_is_damaged(tmp_path: Path) -> N
     look.span("user_annotation", "perfzero.module|no class", 0, 1)
     look.module("a" + ".a" * kineto.MAX_DEPTH, "Deep", 0, 1)
     look.module("a" + ".a" * (kineto.MAX_DEPTH - 1), "Deep", 0, 1)
+    look.module("a" * (kineto.MAX_PATH + 1), "Long", 0, 1)
 
     trace = look.trace(tmp_path)
 
-    assert trace.doubts == ("look-4242.json.gz: 3 damaged events were skipped.",)
+    assert trace.doubts == ("look-4242.json.gz: 4 damaged events were skipped.",)
     assert len(trace.module_calls) == 1
 
 
 def test_names_cannot_drive_a_terminal(tmp_path: Path) -> None:
     look = Look()
     look.op("aten::\x1b[2Jrelu", 0, 1)
-    look.module("a\u202eb", "C\x07", 0, 1, site="x\x1b.py:1")
+    marks = "\u061c\u200e\u200f\u2028\u2029\u202e\u2066\ufeff"
+    look.module(f"a{marks}b", "C\x07", 0, 1, site="x\x1b.py:1")
     look.frame("x\x1b.py(1): f", 0, 1)
 
     trace = look.trace(tmp_path)
@@ -340,7 +342,7 @@ def test_names_cannot_drive_a_terminal(tmp_path: Path) -> None:
         trace.functions[0].file,
     ]
 
-    assert not any(c in text for text in texts for c in "\x1b\x07\u202e")
+    assert not any(c in text for text in texts for c in f"\x1b\x07{marks}")
 
 
 def test_a_name_without_end_is_cut(tmp_path: Path) -> None:
@@ -468,6 +470,22 @@ def test_a_value_as_long_as_may_be_is_read(tmp_path: Path) -> None:
     with pytest.raises(BrokenRecording, match="characters"):
         read_trace(written(tmp_path, gzip.compress(f'{{"x": "{text}a", "traceEvents": []}}'.encode())))
     read_trace(written(tmp_path, gzip.compress(f'{{"x": "{text}", "traceEvents": []}}'.encode())))
+
+
+def test_modules_are_limited_with_all_that_lie_above_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some hundred deep paths make tens of thousands of modules."""
+    monkeypatch.setattr(kineto, "MAX_MODULES", 8)
+    look = Look()
+    look.module("", "Net", 0, 1)
+    for path in ("a.b.c", "a.b.d", "x.y.z", "a.b"):
+        look.module(path, "M", 0, 1)
+    look.trace(tmp_path)
+
+    look.module("x.y.w", "M", 0, 1)
+    with pytest.raises(BrokenRecording, match="more than 8 modules"):
+        look.trace(tmp_path)
 
 
 def test_texts_that_are_kept_are_limited_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,9 @@ MAX_ITEMS = 100_000  # entries of one list or mapping
 _UNPRINTABLE = {
     # C0 and C1 controls can drive a terminal, bidirectional marks can show a text other than it is.
     **dict.fromkeys((*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0)), "\ufffd"),
-    **dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd"),
+    **dict.fromkeys((0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd"),
+    # Lines may break at these two, and the last is shown by nobody.
+    **dict.fromkeys((0x2028, 0x2029, 0xFEFF), "\ufffd"),
 }
 
 

@@ -74,7 +74,7 @@ MAX_VALUES = 4_000_000
 """Values read, those not needed included: each takes a microsecond at least, however short it is."""
 
 MAX_VALUE = 1 << 20
-"""Characters of one event; the longest of a real trace have thousands. Decoded, each takes 30 bytes at worst."""
+"""Characters of one event, of which real ones have thousands. Decoded, each takes 30 bytes at worst."""
 
 MAX_KEPT = 16 << 20
 """Characters of all different names and shapes, four bytes each at worst; real traces have some 100,000."""
@@ -92,8 +92,14 @@ MAX_NAME = 4096
 MAX_DIFFERENT = 100_000
 """Different names of a kind, and different shapes; a large model has some thousand modules."""
 
-MAX_DEPTH = 64
+MAX_DEPTH = 32
 """Parts of a module's path; deep models have some ten."""
+
+MAX_PATH = 512
+"""Characters of a module's path; those of deep models have some hundred."""
+
+MAX_MODULES = 50_000
+"""Different paths, with all that lie above them; each becomes an object in the file that people are given."""
 
 _MODULE = "perfzero.module|"
 _REPLAY = "perfzero.replay|"
@@ -328,6 +334,7 @@ class _Events:
         self._kept = 0
         self._threads: _Numbered[tuple[Hashable, Hashable]] = _Numbered()
         self._modules: _Numbered[ModuleCall] = _Numbered()
+        self._paths = {""}
         self._sites: _Numbered[Site] = _Numbered()
         self._functions: _Numbered[Function] = _Numbered()
         self._shapes: _Numbered[tuple[Tensor, ...]] = _Numbered()
@@ -423,7 +430,9 @@ class _Events:
         elif name.startswith(_MODULE):
             module = self._known_modules.get(name)
             if module is None:
-                module = self._known_modules.learn(name, self._modules.number(_module(name)))
+                call = _module(name)
+                self._take_path(call.path)
+                module = self._known_modules.learn(name, self._modules.number(call))
             self._module_calls.extend((self._thread(event), start, end, module))
         elif name.startswith(_STEP):
             step = name[len(_STEP) :]
@@ -432,6 +441,14 @@ class _Events:
             self._steps.extend((self._thread(event), start, end, int(step)))
         elif name.startswith(_OPTIMIZER):
             self._optimizer_calls.extend((self._thread(event), start, end, -1))
+
+    def _take_path(self, path: str) -> None:
+        """Count *path* and those above it that are new; ValueError where there are too many."""
+        while path not in self._paths:
+            self._paths.add(path)
+            path = path.rpartition(".")[0]
+        if len(self._paths) > MAX_MODULES:
+            raise ValueError(f"it names more than {MAX_MODULES:,} modules")
 
     def _frame(self, event: dict[str, Any], start: int, end: int) -> None:
         name = _name(event)
@@ -577,10 +594,10 @@ def _name(event: dict[str, Any]) -> str:
 def _module(name: str) -> ModuleCall:
     """The call that the name of a range tells of; what called it may be missing."""
     path, *rest = name[len(_MODULE) :].split("|", 2)
-    if not rest or path.count(".") >= MAX_DEPTH:
+    if not rest or path.count(".") >= MAX_DEPTH or len(path) > MAX_PATH:
         raise _Damaged
     site = _site(rest[1]) if len(rest) > 1 else None
-    return ModuleCall(clean_text(path)[:MAX_NAME], clean_text(rest[0])[:MAX_NAME], site)
+    return ModuleCall(clean_text(path), clean_text(rest[0])[:MAX_NAME], site)
 
 
 def _site(text: str) -> Site | None:
