@@ -20,11 +20,14 @@ from hand_written_look import Look as TraceOfALook
 from perfzero.diagnose.gates import GPM_ONLY, NVML_ONLY
 from perfzero.diagnose.verdict import Diagnosis
 from perfzero.errors import BrokenRecording, NoRecording, UsageError
+from perfzero.report import analysis
 from perfzero.report.analysis import EVERY_FILE, FILES, analyze, explained
 from perfzero.report.schema import schema
 from perfzero.report.terminal import words
+from perfzero.store.kineto import read_trace
 from perfzero.store.schema import event_line
 from perfzero.store.writer import RecordingWriter
+from perfzero.traces import Trace
 from perfzero.values import Cost, Look, Observation, Process
 
 Record = Callable[[Path], Path]
@@ -190,7 +193,7 @@ def test_why_hardware_sampling_worked_is_no_reason_for_judging_averages(tmp_path
 # --- a look inside ---------------------------------------------------------------------------
 
 
-def looked_into(folder: Path, *, file: str = "look-4242.json.gz", steps: int = 2) -> Path:
+def looked_into(folder: Path, *, file: str = "look-4242.json.gz", pid: int = 4242, steps: int = 2) -> Path:
     """*folder*'s program was looked into: most of the GPU's time is a convolution's."""
     trace = TraceOfALook()
     for k in range(steps):
@@ -202,7 +205,7 @@ def looked_into(folder: Path, *, file: str = "look-4242.json.gz", steps: int = 2
         trace.op("aten::conv2d", at + 3, at + 190, shapes=shapes, strides=strides, types=["float", "float"])
         trace.work("implicit_gemm", at + 20, at + 620, at=at + 10)
     trace.write(folder)
-    look = Look(4242, BASE_NS, BASE_NS + 1, file=file, steps_ns=(BASE_NS,))
+    look = Look(pid, BASE_NS, BASE_NS + 1, file=file, steps_ns=(BASE_NS,))
     with (folder / "events.jsonl").open("ab") as events:
         events.write(event_line("look", look))
     return folder
@@ -241,6 +244,66 @@ def test_a_trace_that_cannot_be_read_is_a_doubt_and_the_verdict_stands(
     assert report.breakdowns == {}
     assert any("look-4242.json.gz" in doubt for doubt in report.doubts)
     assert report.headline == whole.headline
+
+
+def test_a_breakdown_of_before_does_not_stay_beside_a_report_without_one(
+    tmp_path: Path, record: Record
+) -> None:
+    folder = looked_into(record(tmp_path / "run"))
+    out = tmp_path / "out"
+    analyze(folder)
+    analyze(folder, output_dir=out)
+    (folder / "look-4242.json.gz").unlink()
+    (out / "notes.txt").write_text("mine")
+    report = analyze(folder, output_dir=out)
+
+    assert report.unwritten is None
+    assert sorted(os.listdir(out)) == sorted([*FILES, "notes.txt"])
+    assert (folder / "detailed_breakdown.json").exists()  # this folder was not written
+
+
+def test_a_breakdown_that_cannot_be_removed_is_said_and_the_verdict_stands(
+    tmp_path: Path, record: Record
+) -> None:
+    folder = record(tmp_path / "run")
+    (folder / "detailed_breakdown.json").mkdir()
+    report = analyze(folder)
+
+    assert report.headline
+    assert report.unwritten is not None
+
+
+def test_what_a_look_leaves_in_doubt_is_among_the_reports_doubts(tmp_path: Path, record: Record) -> None:
+    folder = looked_into(record(tmp_path / "run"))
+    trace = TraceOfALook()
+    trace.work("gemm", 0, 1, at=0)
+    trace.events.append(None)
+    trace.write(folder)
+
+    assert analyze(folder).doubts == (
+        "look-4242.json.gz: 1 damaged events were skipped.",
+        "look-4242.json.gz: The trace marks no steps, so there is no time per step.",
+    )
+
+
+def test_each_trace_is_read_once_and_no_more_than_a_few(
+    tmp_path: Path, record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(analysis, "MAX_LOOKS", 2)
+    folder = record(tmp_path / "run")
+    for pid in (4242, 4242, 1, 2):
+        looked_into(folder, file=f"look-{pid}.json.gz", pid=pid)
+    read: list[str] = []
+
+    def count(path: Path) -> Trace:
+        read.append(path.name)
+        return read_trace(folder / "look-4242.json.gz")
+
+    monkeypatch.setattr(analysis, "read_trace", count)
+    report = analyze(folder)
+
+    assert read == ["look-4242.json.gz", "look-1.json.gz"]
+    assert report.doubts == ("Of 3 looks inside the program the first 2 were read.",)
 
 
 def test_a_look_without_a_trace_is_no_doubt(tmp_path: Path, record: Record) -> None:

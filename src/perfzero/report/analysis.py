@@ -35,6 +35,9 @@ FILES = (REPORT_JSON, "summary.csv", "timeline.csv", "timeline.png")
 EVERY_FILE = (*FILES, BREAKDOWN_JSON)
 """With the one that is there only where the program was looked into."""
 
+MAX_LOOKS = 16
+"""Traces read of a recording, each within seconds however large: twice one per process on a host of 8 GPUs."""
+
 _KNOWN_REPORT_BYTES = 16 << 20
 """A report.json longer than this was not written by perfzero; it is not read."""
 
@@ -79,14 +82,19 @@ def judged_report(path: Path | str) -> Report:
 
 
 def broken_down(recording: Recording) -> tuple[dict[str, Breakdown], tuple[str, ...]]:
-    """The GPU's time by layer for each look, by the name of its file; and what could not be read."""
+    """The GPU's time by layer for each look, by the name of its file; and what could not be read of them."""
     found: dict[str, Breakdown] = {}
     doubts: list[str] = []
-    for file in (look.file for look in recording.looks if look.file):
+    files = list(dict.fromkeys(look.file for look in recording.looks if look.file))
+    for file in files[:MAX_LOOKS]:
         try:
             found[file] = break_down(read_trace(recording.path / file))
         except (BrokenRecording, NoRecording) as error:
             doubts.append(str(error).splitlines()[0])
+            continue
+        doubts += (d if d.startswith(file) else f"{file}: {d}" for d in found[file].doubts)
+    if len(files) > MAX_LOOKS:
+        doubts.append(f"Of {len(files)} looks inside the program the first {MAX_LOOKS} were read.")
     return found, tuple(doubts)
 
 
@@ -109,6 +117,8 @@ def write_files(report: Report, folder: Path) -> Report:
     written: list[str] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if not report.breakdowns:  # one of before would be taken for part of this report
+            (folder / BREAKDOWN_JSON).unlink(missing_ok=True)
         for name, content in _contents(report):
             write_whole(folder / name, content())
             written.append(name)
