@@ -126,11 +126,12 @@ class Launches:
 
     thread: IntArray
     start_ns: IntArray
+    end_ns: IntArray
     correlation: IntArray
     replay: BoolArray
 
     def __post_init__(self) -> None:
-        _same_length(self.thread, self.start_ns, self.correlation, self.replay)
+        _same_length(self.thread, self.start_ns, self.end_ns, self.correlation, self.replay)
 
     def __len__(self) -> int:
         return len(self.start_ns)

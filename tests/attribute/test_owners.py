@@ -200,6 +200,54 @@ def test_an_external_id_of_no_call_changes_nothing(tmp_path: Path) -> None:
     assert operator_names(trace, find_owners(trace)) == ["aten::cudnn_convolution"]
 
 
+def test_launches_on_two_places_with_one_number_say_nothing(tmp_path: Path) -> None:
+    look = a_training_step()
+    look.op("aten::relu", 60, 70, external_id=17)
+    first, second = look.launch(30), look.launch(130)
+    look.events[-1]["args"]["correlation"] = first
+    look.kernel("gemm", 200, 210, correlation=first)
+    look.kernel("relu", 210, 220, correlation=first, **{"External id": 17})
+
+    trace = look.trace(tmp_path)
+    owners = find_owners(trace)
+
+    assert second != first
+    assert owners.place.tolist() == [UNKNOWN, IN_MODULE]
+    assert operator_names(trace, owners) == [None, "aten::relu"]
+
+
+def test_a_launch_within_another_with_its_number_is_the_same(tmp_path: Path) -> None:
+    """The runtime's call has the driver's in it."""
+    look = a_training_step()
+    number = look.launch(30)
+    look.span("cuda_driver", "cuLaunchKernel", 30.2, 30.8, correlation=number)
+    look.kernel("gemm", 200, 210, correlation=number)
+
+    trace = look.trace(tmp_path)
+
+    assert module_paths(trace, find_owners(trace)) == ["conv1"]
+
+
+def test_times_below_zero_are_times_as_others(tmp_path: Path) -> None:
+    """A file that does not say from when its times count may have any."""
+    look = a_training_step()
+    look.header = {}
+    look.work("gemm", 60, 90, at=30)
+    look.work("dgrad", 300, 350, at=220, tid=ENGINE)
+    look.work("adam", 430, 440, at=420)
+    look.kernel("stray", 500, 510, correlation=0)
+    for event in look.events:
+        event["ts"] -= 5000
+
+    trace = look.trace(tmp_path)
+    owners = find_owners(trace)
+
+    assert module_paths(trace, owners) == ["conv1", "conv1", None, None]
+    assert owners.place.tolist() == [IN_MODULE, IN_MODULE, IN_OPTIMIZER, UNKNOWN]
+    assert owners.in_step.tolist() == [True, True, True, False]
+    assert owners.called.tolist() == [True, True, False, False]
+
+
 # --- backward
 
 
@@ -262,6 +310,59 @@ def test_of_operators_with_one_number_the_last_one_made_the_node(tmp_path: Path)
     assert module_paths(trace, find_owners(trace)) == ["conv1"]
 
 
+def test_without_a_flow_a_thread_of_another_kind_is_not_guessed(tmp_path: Path) -> None:
+    """The number is of an operator that was recomputed; the one that made the node was not seen."""
+    look = a_training_step()
+    look.events = [event for event in look.events if event["cat"] != "fwdbwd"]
+    look.module("again", "Block", 300, 310, ENGINE)
+    look.op("aten::mul", 302, 304, ENGINE, sequence=7)
+    look.op("MulBackward0", 320, 340, ENGINE, sequence=7, forward_thread=1)
+    look.work("mul", 350, 360, at=330, tid=ENGINE)
+
+    assert find_owners(look.trace(tmp_path)).place.tolist() == [UNKNOWN]
+
+
+def a_gradient_of_a_gradient() -> Look:
+    """The backward pass of the convolution is differentiated itself: with a gradient penalty."""
+    look = a_training_step()
+    look.op("aten::mm", 215, 225, ENGINE, sequence=8)
+    look.op("MmBackward0", 300, 320, ENGINE, sequence=8, forward_thread=2)
+    look.flow(215, 300, from_tid=ENGINE)
+    look.work("twice", 400, 410, at=310, tid=ENGINE)
+    return look
+
+
+def test_the_gradient_of_a_gradient_belongs_to_the_module_of_the_forward_pass(tmp_path: Path) -> None:
+    trace = a_gradient_of_a_gradient().trace(tmp_path)
+    owners = find_owners(trace)
+
+    assert module_paths(trace, owners) == ["conv1"]
+    assert owners.phase.tolist() == [BACKWARD]
+    assert source(trace, owners) == [("model.py", 41, True)]
+
+
+def test_a_gradient_of_a_gradient_whose_forward_pass_was_not_seen_is_unknown(tmp_path: Path) -> None:
+    look = a_gradient_of_a_gradient()
+    look.events = [e for e in look.events if e["cat"] != "cpu_op" or e["args"].get("Fwd thread id") != 0]
+    look.op("aten::mm", 215, 225, ENGINE, sequence=8)
+
+    trace = look.trace(tmp_path)
+    owners = find_owners(trace)
+
+    assert owners.place.tolist() == [UNKNOWN]
+    assert module_paths(trace, owners) == [None]
+
+
+def test_a_backward_operator_that_is_said_to_have_made_itself_is_unknown(tmp_path: Path) -> None:
+    look = a_training_step()
+    look.op("MmBackward0", 300, 320, ENGINE, sequence=9, forward_thread=2)
+    look.op("aten::mm", 305, 310, ENGINE, sequence=9)
+    look.flow(305, 300, from_tid=ENGINE)
+    look.work("x", 400, 410, at=315, tid=ENGINE)
+
+    assert find_owners(look.trace(tmp_path)).place.tolist() == [UNKNOWN]
+
+
 def test_backward_work_whose_forward_pass_was_not_seen_is_unknown(tmp_path: Path) -> None:
     look = a_training_step()
     look.op("MmBackward0", 300, 320, ENGINE, sequence=3, forward_thread=1)
@@ -275,7 +376,17 @@ def test_backward_work_whose_forward_pass_was_not_seen_is_unknown(tmp_path: Path
     assert operator_names(trace, owners) == ["MmBackward0"]
 
 
-def test_adding_gradients_up_belongs_to_no_module(tmp_path: Path) -> None:
+def test_gradients_of_a_tensor_used_twice_are_added_up_by_an_operator_that_gives_one(tmp_path: Path) -> None:
+    look = a_training_step()
+    look.op("aten::add", 256, 259, ENGINE)
+    look.work("add", 330, 340, at=257, tid=ENGINE)
+
+    trace = look.trace(tmp_path)
+
+    assert module_paths(trace, find_owners(trace)) == ["conv1"]
+
+
+def test_adding_to_the_gradient_of_a_parameter_belongs_to_no_module(tmp_path: Path) -> None:
     look = a_training_step()
     look.work("add", 330, 340, at=280, tid=ENGINE)
 
@@ -490,7 +601,7 @@ def real() -> Trace:
     number = np.arange(1, n + 1)
     zero, no = np.zeros(n, np.int64), np.zeros(n, bool)
     # At the start: what lies inside begins later, so each launch is in its own operator.
-    launches = Launches(spans.thread, spans.start_ns, number, no)
+    launches = Launches(spans.thread, spans.start_ns, spans.start_ns + 1, number, no)
     work = Work(10**18 + number, 10**18 + number + 1, zero, zero, zero, zero, number, zero - 1, no, ("k",))
     return replace(trace, launches=launches, work=work)
 

@@ -14,8 +14,11 @@ call that replays a graph owns what it launches only where none of the three is 
 A backward operator has autograd's number of the node it runs, and its own number of the thread that made
 the node. The forward operator that made it is the last one on that thread with the number, since a composite
 operator and what it calls share the number until a node is made with it. The work belongs to the module and
-the line of that forward operator. Backward work without a number, such as adding gradients up, belongs to no
-module.
+the line of that forward operator. Where that one was itself part of a backward pass, as with a gradient of
+gradients, it is followed on. Backward work without a number, such as adding to the gradient of a parameter,
+belongs to no module.
+
+A moment may be any number, so what is not known is said by masks, or by thread -1, on which nothing runs.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ import numpy as np
 
 from perfzero.attribute.enclosing import innermost
 from perfzero.attribute.source_lines import is_users
-from perfzero.traces import BoolArray, Operators, Spans, Trace
+from perfzero.traces import BoolArray, Launches, Operators, Spans, Trace
 from perfzero.values import IntArray
 
 FORWARD, BACKWARD, OPTIMIZER, OTHER = range(4)
@@ -37,6 +40,11 @@ IN_MODULE, IN_OPTIMIZER, IN_REPLAY, OUTSIDE, UNKNOWN = range(5)
 Whose it is. IN_REPLAY: of a graph that was replayed outside of all else. OUTSIDE: launched in no module.
 UNKNOWN: its launch, or its forward pass, is not known.
 """
+
+_HIGHEST_ORDER = 8
+"""How often a backward pass is followed to the one that made it; gradients of gradients take one."""
+
+_NEVER = np.iinfo(np.int64).min
 
 _ENGINE = "autograd::engine::evaluate_function"
 
@@ -69,44 +77,55 @@ def find_owners(trace: Trace) -> Owners:
     """The owner of every piece of work in *trace*."""
     spans = trace.operators.spans
     thread, at, noted, replayed = _launches(trace)
-    known, launched = at >= 0, (thread, at)
+    known, launched = thread >= 0, (thread, at)
     operator = np.where(noted >= 0, noted, innermost(spans, thread, at))
 
     backward = _backward(trace.operators)
     forward_of = _forward_of(trace)
-    around = np.where(known, innermost(spans.where(backward), thread, at), -1)
-    around = _pick(np.flatnonzero(backward), around)
+    around = _backward_around(spans, backward, thread, at)
     call = innermost(trace.module_calls, thread, at)
     stepping = innermost(trace.optimizer_calls, thread, at)
     begun = np.stack([
-        np.full(len(at), -1),
-        _pick(trace.optimizer_calls.start_ns, stepping),
-        _pick(spans.start_ns, around),
-        _pick(trace.module_calls.start_ns, call),
+        np.full(len(at), _NEVER),
+        _pick(trace.optimizer_calls.start_ns, stepping, _NEVER),
+        _pick(spans.start_ns, around, _NEVER),
+        _pick(trace.module_calls.start_ns, call, _NEVER),
     ])  # fmt: skip
     # The last of equals: a module call is more than the operator that begins with it.
     owner = len(begun) - 1 - np.argmax(begun[::-1], axis=0)
-    owner[~known | (begun.max(axis=0) < 0)] = 0
+    owner[begun.max(axis=0) == _NEVER] = 0
     by_optimizer, by_backward, by_module = owner == 1, owner == 2, owner == 3
 
     # From here on, backward work is looked up where its forward operator ran.
-    forward = np.where(by_backward, _pick(forward_of, around), -1)
-    moved = forward >= 0
-    thread = np.where(moved, _pick(spans.thread, forward), thread)
-    at = np.where(moved, _pick(spans.start_ns, forward), at)
-    call = np.where(by_module, call, np.where(moved, innermost(trace.module_calls, thread, at), -1))
+    call = np.where(by_module, call, -1)
+    lost = np.zeros(len(at), bool)
+    moving = by_backward
+    for _ in range(_HIGHEST_ORDER):
+        if not moving.any():
+            break
+        forward = np.where(moving, _pick(forward_of, around), -1)
+        lost |= moving & (forward < 0)
+        moved = forward >= 0
+        thread = np.where(moved, _pick(spans.thread, forward), thread)
+        at = np.where(moved, _pick(spans.start_ns, forward), at)
+        call = np.where(moved, innermost(trace.module_calls, thread, at), call)
+        around = _backward_around(spans, backward, thread, at)
+        begun_ns = _pick(spans.start_ns, around, _NEVER)
+        moving = moved & (begun_ns > _pick(trace.module_calls.start_ns, call, _NEVER))
+    lost |= moving
+    call[lost] = -1
 
     place = np.full(len(at), OUTSIDE)
     place[by_optimizer] = IN_OPTIMIZER
     place[call >= 0] = IN_MODULE
-    place[~known | (by_backward & ~moved)] = UNKNOWN
+    place[~known | lost] = UNKNOWN
     replay = np.where(known & (owner == 0), innermost(trace.replays, *launched), -1)
     place[replay >= 0] = IN_REPLAY
     phase = np.select([by_module, by_backward, by_optimizer], [FORWARD, BACKWARD, OPTIMIZER], OTHER)
 
     frames = _users_frames(trace)
     frame = innermost(frames, thread, at)
-    frame_ns = _pick(frames.start_ns, frame)
+    frame_ns = _pick(frames.start_ns, frame, _NEVER)
     return Owners(
         phase=phase,
         place=place,
@@ -116,19 +135,21 @@ def find_owners(trace: Trace) -> Owners:
         function=_pick(frames.what, frame),
         began=frame_ns >= _first_moment(trace),
         called=(call >= 0) & (_pick(trace.module_calls.start_ns, call) > frame_ns),
-        in_step=_in_step(trace.steps, launched[1]),
+        in_step=known & _in_step(trace.steps, launched[1]),
         replay=trace.work.replay | replayed,
     )
 
 
 def _launches(trace: Trace) -> tuple[IntArray, IntArray, IntArray, BoolArray]:
     """
-    Thread and moment of each work's launch, the call noted with it (-1: unknown), and whether a graph was.
+    Thread (-1: unknown) and moment of each work's launch, the call noted with it (-1: unknown), and whether
+    a graph was launched.
 
-    The moment is where the call began if the launch does not lie within the call that was noted.
+    The moment is where the call began if the launch does not lie within the call that was noted. Launches
+    with one correlation, of which the first does not enclose the others, say nothing.
     """
     work, launches, operators = trace.work, trace.launches, trace.operators
-    launch = _first_with(launches.correlation, work.correlation)
+    launch = _launch_with(launches, work.correlation)
     call = _first_with(operators.external_id, work.external_id)
     spans = operators.spans
     thread, at = _pick(launches.thread, launch), _pick(launches.start_ns, launch)
@@ -140,6 +161,21 @@ def _launches(trace: Trace) -> tuple[IntArray, IntArray, IntArray, BoolArray]:
     replayed = np.zeros(len(work), bool)
     replayed[launch >= 0] = launches.replay[launch[launch >= 0]]
     return thread, at, call, replayed
+
+
+def _launch_with(launches: Launches, wanted: IntArray) -> IntArray:
+    """The launch with each correlation of *wanted*, of several within each other the outermost; -1: none."""
+    first = _first_with(launches.correlation, wanted)
+    last = _first_with(launches.correlation[::-1], wanted)
+    last = np.where(last >= 0, len(launches) - 1 - last, -1)
+    within = _pick(launches.thread, first) == _pick(launches.thread, last)
+    within &= _pick(launches.start_ns, last) < _pick(launches.end_ns, first)
+    return np.where((first == last) | within, first, -1)
+
+
+def _backward_around(spans: Spans, backward: BoolArray, thread: IntArray, at_ns: IntArray) -> IntArray:
+    """The row of the innermost operator that runs a node of autograd around each moment; -1: none."""
+    return _pick(np.flatnonzero(backward), innermost(spans.where(backward), thread, at_ns))
 
 
 def _first_with(numbers: IntArray, wanted: IntArray) -> IntArray:
@@ -164,16 +200,16 @@ def _forward_of(trace: Trace) -> IntArray:
     operators = trace.operators
     sequence, number = operators.sequence.tolist(), operators.forward_thread.tolist()
     made: dict[tuple[int, int], int] = {}
-    threads: dict[int, set[int]] = {}
+    threads: set[int] = set()
     for row, thread in enumerate(operators.spans.thread.tolist()):
         if sequence[row] >= 0 and number[row] == 0:
             made[thread, sequence[row]] = row  # in order of start, so the last one stays
-            threads.setdefault(sequence[row], set()).add(thread)
+            threads.add(thread)
+    # Without an arrow a guess is safe only if all forward operators with a number ran on one thread.
+    only = threads.pop() if len(threads) == 1 else None
     found = np.full(len(operators), -1, np.int64)
     for row in np.flatnonzero((operators.forward_thread > 0) & (operators.sequence >= 0)).tolist():
-        on = trace.forward_threads.get(number[row])
-        if on is None and len(threads.get(sequence[row], ())) == 1:
-            (on,) = threads[sequence[row]]
+        on = trace.forward_threads.get(number[row], only)
         if on is not None:
             found[row] = made.get((on, sequence[row]), -1)
     return found
@@ -202,8 +238,8 @@ def _in_step(steps: Spans, at_ns: IntArray) -> BoolArray:
     )
 
 
-def _pick(values: IntArray, rows: IntArray) -> IntArray:
-    """*values* at *rows*, and -1 where a row is -1."""
-    found = np.full(len(rows), -1, np.int64)
+def _pick(values: IntArray, rows: IntArray, none: int = -1) -> IntArray:
+    """*values* at *rows*, and *none* where a row is -1."""
+    found = np.full(len(rows), none, np.int64)
     found[rows >= 0] = values[rows[rows >= 0]]
     return found

@@ -36,7 +36,7 @@ EVERY_FILE = (*FILES, BREAKDOWN_JSON)
 """With the one that is there only where the program was looked into."""
 
 MAX_LOOKS = 16
-"""Traces read of a recording, each within seconds however large: twice one per process on a host of 8 GPUs."""
+"""Traces read of a recording, each in seconds however large: twice one per process on a host of 8 GPUs."""
 
 _KNOWN_REPORT_BYTES = 16 << 20
 """A report.json longer than this was not written by perfzero; it is not read."""

@@ -463,10 +463,10 @@ class _Events:
         if number >= 0:
             self._frames.extend((self._thread(event), start, end, number))
 
-    def _launch(self, event: dict[str, Any], start: int, _end: int) -> None:
+    def _launch(self, event: dict[str, Any], start: int, end: int) -> None:
         correlation = _whole(_arguments(event).get("correlation"), missing=-1)
         replay = "GraphLaunch" in _name(event)
-        self._launches.extend((self._thread(event), start, correlation, replay))
+        self._launches.extend((self._thread(event), start, end, correlation, replay))
 
     def _gpu_work(self, event: dict[str, Any], start: int, end: int) -> None:
         arguments = _arguments(event)
@@ -503,7 +503,7 @@ class _Events:
         rows = _table(self._operators, 8)
         order = np.lexsort((-rows[2], rows[1]))
         thread, start, end, what, external, sequence, forward_thread, inputs = rows[:, order]
-        launches, work = _table(self._launches, 4), _table(self._work, 9)
+        launches, work = _table(self._launches, 5), _table(self._work, 9)
         launches = launches[:, np.argsort(launches[1], kind="stable")]
         work = work[:, np.argsort(work[0], kind="stable")]
         return Trace(
@@ -519,7 +519,13 @@ class _Events:
                 replay=work[8].astype(bool),
                 names=self._work_names.values(),
             ),
-            launches=Launches(launches[0], launches[1] + base, launches[2], launches[3].astype(bool)),
+            launches=Launches(
+                thread=launches[0],
+                start_ns=launches[1] + base,
+                end_ns=launches[2] + base,
+                correlation=launches[3],
+                replay=launches[4].astype(bool),
+            ),
             operators=Operators(
                 Spans(thread, start + base, end + base, what),
                 external,
