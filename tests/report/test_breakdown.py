@@ -153,6 +153,38 @@ def test_a_long_line_gives_way_where_it_says_least(tmp_path: Path) -> None:
     )
 
 
+def test_a_wide_cell_does_not_widen_every_line(tmp_path: Path) -> None:
+    look = Look()
+    look.step(0, 0, 100)
+    look.module("a" * 60, "ALongNameOfAClass" * 3, 1, 30, site="a/folder" * 9 + "/file.py:3")
+    look.op("aten::x", 2, 20, shapes=[[2**61] * 16], types=["Type" * 1000])
+    look.work("k", 200, 210, at=5)
+    look.module("b" * 60, "Linear", 51, 60, site="file.py:4")
+    look.op("aten::addmm", 52, 59, shapes=[[2, 2]], types=["c10::BFloat16"])
+    look.work("k", 210, 220, at=55)
+
+    told = lines(broken_down(tmp_path, look))
+
+    assert [len(line) <= WIDTH for line in told] == [True, True]
+    assert "[2305843009213693952,23…" in told[0]
+    assert "[2,2] bf16" in told[1]
+
+
+def test_what_goes_in_gives_way_at_last(tmp_path: Path) -> None:
+    look = Look()
+    look.module("a" * 60, "ALongNameOfAClass" * 3, 1, 30, site="a/folder" * 9 + "/file.py:3")
+    look.op(
+        "aten::convolution", 2, 20,
+        shapes=[[2**40] * 4], strides=[[2**120 // 2**61, 1, 2**60, 2**40]], types=["Type" * 9],
+    )  # fmt: skip
+    look.kernel("k", 200, 210, correlation=look.launch(5, name="cudaGraphLaunch"))
+
+    (line,) = lines(broken_down(tmp_path, look))
+
+    assert len(line) <= WIDTH
+    assert re.fullmatch(r"…a+  A\w+…  100 %  \[1099511627776,10995116… strided TypeTypeTyp…  ….*py:3", line)
+
+
 def test_names_cannot_drive_the_terminal(tmp_path: Path) -> None:
     look = Look()
     look.module("a\nb\tc", "Net", 0, 20)

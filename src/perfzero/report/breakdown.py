@@ -33,11 +33,14 @@ WORTH_TELLING = 0.01
 WIDTH = 96
 """A report is 100 columns wide at most, and indented."""
 
-_LEAST = (16, 10, 0, 0, 14)
-"""So narrow may a column get where a line is too long; the share and the shape stay whole."""
+_LEAST = (14, 10, 7, 43, 14)
+"""So narrow may a column get where a line is too long; with what is between them they fill `WIDTH`."""
 
-_SHORTENED = (0, 4, 1)
-"""The columns that give way, in this order: path, source, class."""
+_SHORTENED = (0, 4, 1, 3)
+"""The columns that give way, in this order: path, source, class, what goes in; the share stays whole."""
+
+_SHAPE, _DTYPE = 24, 12
+"""Characters of a shape and of a type: those in use are shorter, and one that is not widens every line."""
 
 _DTYPES = {
     "float": "fp32",
@@ -116,8 +119,13 @@ def _given(call: Call | None) -> str:
     if call is None or call.main is None:
         return ""
     tensor = call.inputs[call.main]
-    shape = f"[{','.join(map(str, tensor.shape))}]"
-    return " ".join(part for part in (shape, call.layout, _DTYPES.get(tensor.dtype, tensor.dtype)) if part)
+    shape = _cut(f"[{','.join(map(str, tensor.shape))}]", _SHAPE)
+    dtype = _cut(_DTYPES.get(tensor.dtype, tensor.dtype), _DTYPE)
+    return " ".join(part for part in (shape, call.layout, dtype) if part)
+
+
+def _cut(cell: str, width: int) -> str:
+    return cell if len(cell) <= width else cell[: width - 1] + "…"
 
 
 def _folder(files: Sequence[str]) -> str:
@@ -147,8 +155,8 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def _fitted(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
-    """The cells of a row in their widths; of a path the end says most, of a class the beginning."""
+    """The cells of a row in their widths; a path says most at its end, class and shape at the beginning."""
     for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
         if len(cell) > width:
-            cell = cell[: width - 1] + "…" if column == 1 else "…" + cell[len(cell) - width + 1 :]
+            cell = _cut(cell, width) if column in (1, 3) else "…" + cell[len(cell) - width + 1 :]
         yield cell.rjust(width) if column == 2 else cell.ljust(width)
