@@ -37,10 +37,10 @@ Samples of the busiest kind by which two edges can put a sum off. Even beats of 
 (3000 simulated), the two halves of a ResNet's step of 52 samples 2.9 (H200).
 """
 
-BEND = 0.7
+BEND = 0.75
 """
 Samples by which a course bends beside lines. A mean over one of the fast beats has hardly any edges left: up
-to three kinds of them in turn, of lengths that differ by 40 %, reach 0.63 (120 simulated programs), a
+to three kinds of them in turn, of lengths that differ by 40 %, reach 0.68 (240 simulated programs), a
 ResNet's step 0.81 (H200, two recordings).
 """
 
