@@ -335,16 +335,73 @@ def test_a_copy_is_told_from_a_kernel_of_the_same_name(tmp_path: Path) -> None:
     ]
 
 
+def test_a_loss_is_not_the_model_though_both_are_outermost(tmp_path: Path) -> None:
+    look = Look()
+    look.module("", "ResNet", 0, 40, site="train.py:5")
+    look.module("fc", "Linear", 10, 20, site="model.py:9")
+    look.work("add", 200, 201, at=25)
+    look.work("gemm", 201, 203, at=15)
+    look.module("", "CrossEntropyLoss", 41, 50, site="train.py:6")
+    look.work("ce", 210, 240, at=43)
+
+    found = broken_down(look, tmp_path)
+
+    assert [(m.path, m.class_name, m.parent, m.depth, m.own.time.gpu_ns) for m in found.modules] == [
+        ("", "ResNet", None, 0, 1_000),
+        ("fc", "Linear", "", 1, 2_000),
+        ("(CrossEntropyLoss)", "CrossEntropyLoss", None, 0, 30_000),
+    ]
+    assert [m.total.gpu_ns for m in found.modules] == [3_000, 2_000, 30_000]
+    assert found.modules[2].own.source == SourceLine("train.py", 6)
+    assert found.kernels[0].row.module == "(CrossEntropyLoss)"
+
+
+def test_a_model_around_the_model_is_no_loss(tmp_path: Path) -> None:
+    """A compiled model calls the one it is made of."""
+    look = Look()
+    look.module("", "OptimizedModule", 0, 40)
+    look.module("", "ResNet", 1, 39)
+    look.module("fc", "Linear", 10, 20)
+    look.module("fc", "Linear", 10, 20, 300)
+    look.module("", "Loss", 41, 50)
+    look.module("", "Loss", 5, 15, 301)
+
+    assert [m.path for m in broken_down(look, tmp_path).modules] == ["", "fc", "(Loss)"]
+
+
+def test_a_model_of_one_module_is_the_model(tmp_path: Path) -> None:
+    look = Look()
+    look.module("", "Linear", 0, 40)
+
+    assert [(m.path, m.class_name) for m in broken_down(look, tmp_path).modules] == [("", "Linear")]
+
+
+def test_a_path_in_brackets_is_not_taken_twice(tmp_path: Path) -> None:
+    look = Look()
+    look.module("", "Net", 0, 40)
+    look.module("(Loss)", "Linear", 10, 20)
+    look.module("", "Loss", 41, 50)
+    look.work("x", 100, 101, at=15)
+    look.work("y", 101, 109, at=45)
+
+    assert [(m.path, m.own.time.gpu_ns, m.parent) for m in broken_down(look, tmp_path).modules] == [
+        ("", 8_000, None),
+        ("(Loss)", 1_000, ""),
+    ]
+
+
 def test_two_models_share_a_tree_and_the_heavier_gives_the_class(tmp_path: Path) -> None:
     look = Look()
     for i, (class_name, length) in enumerate((("Generator", 3), ("Discriminator", 5))):
         look.module("", class_name, 20 * i, 20 * i + 19)
+        look.module("main", "Sequential", 20 * i + 10, 20 * i + 18)
         look.work("gemm", 100 + 20 * i, 100 + 20 * i + length, at=20 * i + 5)
 
     found = broken_down(look, tmp_path)
 
     assert [(m.path, m.class_name, m.own.time.gpu_ns) for m in found.modules] == [
-        ("", "Discriminator", 8_000)
+        ("", "Discriminator", 8_000),
+        ("main", "Sequential", 0),
     ]
 
 
@@ -395,7 +452,7 @@ def test_nothing_is_lost_whatever_was_traced(events: list[tuple[str, str, int, i
     look = Look()
     for kind, path, start, length, tid in events:
         if kind == "module":
-            look.module(path, "M", start, start + length, tid)
+            look.module(path, "MN"[start % 2], start, start + length, tid)
         elif kind == "op":
             look.op(f"aten::{path}", start, start + length, tid, sequence=start % 5)
         elif kind == "backward":
@@ -426,5 +483,6 @@ def test_nothing_is_lost_whatever_was_traced(events: list[tuple[str, str, int, i
         time = row.time
         assert time.gpu_ns == time.forward_ns + time.backward_ns + time.optimizer_ns + time.other_ns
     if found.modules:
-        assert found.modules[0].total.gpu_ns == sum(m.own.time.gpu_ns for m in found.modules)
+        roots = sum(m.total.gpu_ns for m in found.modules if m.parent is None)
+        assert roots == sum(m.own.time.gpu_ns for m in found.modules)
     assert found.busy_ns <= total

@@ -472,19 +472,20 @@ def test_a_value_as_long_as_may_be_is_read(tmp_path: Path) -> None:
     read_trace(written(tmp_path, gzip.compress(f'{{"x": "{text}", "traceEvents": []}}'.encode())))
 
 
+@pytest.mark.parametrize("more", [("x.y.w", "M"), ("", "Loss")])
 def test_modules_are_limited_with_all_that_lie_above_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    more: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some hundred deep paths make tens of thousands of modules."""
-    monkeypatch.setattr(kineto, "MAX_MODULES", 8)
+    monkeypatch.setattr(kineto, "MAX_MODULES", 9)
     look = Look()
-    look.module("", "Net", 0, 1)
+    look.module("", "Net", 0, 1)  # counts twice: it may stand beside the tree
     for path in ("a.b.c", "a.b.d", "x.y.z", "a.b"):
         look.module(path, "M", 0, 1)
     look.trace(tmp_path)
 
-    look.module("x.y.w", "M", 0, 1)
-    with pytest.raises(BrokenRecording, match="more than 8 modules"):
+    look.module(*more, 0, 1)
+    with pytest.raises(BrokenRecording, match="more than 9 modules"):
         look.trace(tmp_path)
 
 

@@ -8,6 +8,7 @@ summed over devices. Shares are held against the busy time, so together they exc
 Modules form a tree along the dots of their paths. `own` is what no deeper module took, `total` is with all
 that lies below. What belongs to no module stands beside the tree, in `elsewhere`, and is never left out.
 Models in one process share one tree: a trace does not say which of two outermost modules a path belongs to.
+But an outermost module that never calls one with a path, such as a loss, stands beside it by itself.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from perfzero.attribute.owners import (
     Owners,
     find_owners,
 )
-from perfzero.traces import WORK_KINDS, Tensor, Trace, Work, WorkKind
+from perfzero.traces import WORK_KINDS, BoolArray, Spans, Tensor, Trace, Work, WorkKind
 from perfzero.values import IntArray
 
 OPTIMIZER_ROW = "optimizer"
@@ -118,7 +119,8 @@ class Module:
     A module in the tree. `own` is without, `total` with the modules below.
 
     `class_name` is empty where the module itself was never called, such as a ModuleList. `parent` is the
-    path of the one above, None for the root, whose path is empty.
+    path of the one above, None for the root, whose path is empty, and for outermost modules beside it, whose
+    path is their class in brackets.
     """
 
     path: str
@@ -222,7 +224,8 @@ class _Table:
         self._call[self._operator < 0] = -1
         self._source, self._sources = self._different_sources()
         # Two classes may share a path, which then is one node of the tree.
-        of_module, self._paths = _numbered(m.path for m in trace.modules)
+        self._standing = _standing(trace)
+        of_module, self._paths = _numbered(self._standing)
         self._path = _mapped(of_module, owners.module)
 
     def time(self, rows: IntArray) -> GpuTime:
@@ -261,22 +264,27 @@ class _Table:
     def modules(self) -> tuple[Module, ...]:
         """The tree of modules, each before those below it."""
         called: dict[str, list[int]] = {}
-        for number, module in enumerate(self.trace.modules):
-            called.setdefault(module.path, []).append(number)
-        if not called:
-            return ()
-        paths = {above for path in called for above in _ancestry(path)}
+        for number, path in enumerate(self._standing):
+            called.setdefault(path, []).append(number)
+        beside = {p for p, m in zip(self._standing, self.trace.modules, strict=True) if p != m.path}
+        above_of = {path: [path] if path in beside else _ancestry(path) for path in called}
+        paths = {above for path in called for above in above_of[path]}
         own = self._own()
         below: dict[str, list[IntArray]] = {path: [_NONE] for path in paths}
         for path, rows in own.items():
-            for above in _ancestry(path):
+            for above in above_of[path]:
                 below[above].append(rows)
         totals = {path: self.time(np.concatenate(parts)) for path, parts in below.items()}
         children: dict[str, list[str]] = {path: [] for path in paths}
-        for path in paths - {""}:
+        for path in paths - beside - {""}:
             children[_parent(path)].append(path)
+
+        def heaviest_first(path: str) -> tuple[int, list[tuple[int, str]]]:
+            return -totals[path].gpu_ns, _natural(path)
+
         found: list[Module] = []
-        stack = [("", 0)]
+        roots = [*(paths & {""}), *sorted(beside, key=heaviest_first)]
+        stack = [(path, 0) for path in reversed(roots)]
         while stack:
             path, depth = stack.pop()
             rows = own.get(path, _NONE)
@@ -284,14 +292,14 @@ class _Table:
                 Module(
                     path,
                     self._class_name(called.get(path, []), rows),
-                    _parent(path) if path else None,
+                    None if not path or path in beside else _parent(path),
                     depth,
                     self.row(path, rows),
                     totals[path],
                 )
             )
-            heaviest = sorted(children[path], key=lambda p: (-totals[p].gpu_ns, _natural(p)))
-            stack += [(child, depth + 1) for child in reversed(heaviest)]
+            below_it = sorted(children[path], key=heaviest_first)
+            stack += [(child, depth + 1) for child in reversed(below_it)]
         return tuple(found)
 
     def alike(self, modules: Sequence[Module]) -> tuple[Alike, ...]:
@@ -411,6 +419,41 @@ class _Table:
             return None
         found = self.trace.functions[function]
         return SourceLine(found.file, found.line if began else None, found.name)
+
+
+def _standing(trace: Trace) -> list[str]:
+    """
+    Where each of the trace's modules stands: at its own path, but for some outermost ones.
+
+    Where several classes are outermost, or there are paths below, a class none of whose calls encloses one
+    of a module with a path stands beside the tree: a loss is not the model, though both are outermost.
+    """
+    modules, calls = trace.modules, trace.module_calls
+    paths = [module.path for module in modules]
+    if len({m.path or f"({m.class_name})" for m in modules}) < 2:
+        return paths
+    outermost = np.array([not path for path in paths], bool)[calls.what]
+    outer, deeper = calls.where(outermost), calls.where(~outermost)
+    encloses = _encloses(outer, deeper)
+    models = {modules[number].class_name for number in np.unique(outer.what[encloses]).tolist()}
+    taken = set(paths)
+    for number, module in enumerate(modules):
+        name = f"({module.class_name})"
+        if not module.path and module.class_name not in models and name not in taken:
+            paths[number] = name
+    return paths
+
+
+def _encloses(outer: Spans, inner: Spans) -> BoolArray:
+    """Which of *outer* have the start of any of *inner* in them, on the same thread."""
+    moments = (inner.start_ns, outer.start_ns, outer.end_ns)
+    different, rank = np.unique(np.concatenate(moments), return_inverse=True)
+    at, start, end = np.split(rank, np.cumsum([len(m) for m in moments[:-1]]))
+    # Thread and moment as one number, so that one search is enough for all threads.
+    begins = np.sort(inner.thread * len(different) + at)
+    here = outer.thread * len(different)
+    within: BoolArray = np.searchsorted(begins, here + start) < np.searchsorted(begins, here + end)
+    return within
 
 
 _NONE: IntArray = np.empty(0, np.int64)

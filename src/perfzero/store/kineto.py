@@ -431,7 +431,7 @@ class _Events:
             module = self._known_modules.get(name)
             if module is None:
                 call = _module(name)
-                self._take_path(call.path)
+                self._take_path(call.path or f"({call.class_name})")
                 module = self._known_modules.learn(name, self._modules.number(call))
             self._module_calls.extend((self._thread(event), start, end, module))
         elif name.startswith(_STEP):
