@@ -230,6 +230,9 @@ class _Table:
 
     def time(self, rows: IntArray) -> GpuTime:
         """All that is told of the time in *rows* of the work."""
+        if not len(rows):  # most modules of a deep tree, where this is what takes the time
+            share, per_step = (0.0 if part else math.nan for part in (self.busy_ns, self.steps))
+            return GpuTime(0, share, per_step, 0, 0, 0, 0, 0, 0)
         length, phase = self.length_ns[rows], self.owners.phase[rows]
         gpu_ns = int(length.sum())
         in_steps = int(length[self.owners.in_step[rows]].sum())
@@ -247,6 +250,8 @@ class _Table:
 
     def row(self, name: str, rows: IntArray) -> Row:
         """A row of the breakdown, made of *rows* of the work."""
+        if not len(rows):
+            return Row(name, self.time(rows))
         forward = rows[self.owners.phase[rows] == FORWARD]
         call = self._heaviest(self._call, forward if len(forward) else rows)
         source = self._sources[self._heaviest(self._source, rows)]
