@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from perfzero.record.launch import Invoker
-from perfzero.record.look import LONGEST_ANSWER, Looks
+from perfzero.record.look import LONGEST_ANSWER, Looks, parent_of
 from perfzero.values import Look
 
 ME = os.getpid()
@@ -221,3 +221,62 @@ def test_the_folder_is_handed_over_after_what_is_in_it(monkeypatch: pytest.Monke
     assert given[-1] == (folder.name, False)
     assert {name for name, _ in given[:-1]} == {"agent", "sitecustomize.py", "_perfzero_agent.py"}
     assert not any(follows for _, follows in given)
+
+
+@pytest.mark.parametrize(
+    ("cost_s", "told"),
+    [("1e999", 0.0), ("NaN", 0.0), ("1" + "0" * 400, 0.0), ("-1", 0.0), ("true", 1.0), ("2", 2.0)],
+)
+def test_a_cost_that_cannot_be_is_none(looks: Looks, ended: Ended, cost_s: str, told: float) -> None:
+    channel, _ = asked(looks)
+    channel.sendall(f'{{"looked": {{"at_ns": [1], "cost_s": {cost_s}}}}}\n'.encode())
+    looks.hear()
+
+    assert [look.cost_s for look in ended] == [told]
+
+
+@pytest.mark.parametrize("at_ns", [[-1, 2], [1, 10**30], [1, 2, 3, 4, 5], [1.5], "now"])
+def test_moments_that_cannot_be_are_none(looks: Looks, ended: Ended, at_ns: object) -> None:
+    channel, _ = asked(looks)
+    say(channel, looks, {"looked": {"at_ns": at_ns}})
+
+    assert [look.steps_ns for look in ended] == [()]
+
+
+def test_a_refusal_drives_no_terminal(looks: Looks, ended: Ended) -> None:
+    channel, _ = asked(looks)
+    say(channel, looks, {"refused": "\x1b[2Jgone\ud800"})
+
+    assert "\x1b" not in ended.said[-1]
+    assert ended.said[-1].encode().endswith(b"gone?")
+
+
+def test_those_that_came_and_went_leave_room_for_others(
+    looks: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perfzero.record.look.MOST_PROCESSES", 2)
+    for _ in range(5):
+        connected(looks).close()
+        looks.hear()
+    connected(looks)
+    looks.hear()
+
+    assert [agent.answered for agent in looks.agents] == [False]
+
+
+def test_the_folder_lies_where_nobody_else_can_make_one_of_its_name(looks: Looks) -> None:
+    """In /tmp everybody could, once it is gone, and a program that still runs would read their code."""
+    above = Path(looks.environment({})["PYTHONPATH"]).parent.stat()
+
+    assert not above.st_mode & 0o022
+    assert above.st_uid in (0, os.geteuid())
+
+
+def test_without_such_a_folder_there_is_no_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    home.chmod(0o777)
+    monkeypatch.setattr("os.access", lambda path, _: home in (path, Path(path).parent))
+
+    with pytest.raises(OSError, match="no folder in which only its user can write"):
+        parent_of(Invoker("user", 12345, 12345, str(home)))

@@ -121,7 +121,7 @@ def test_nothing_is_left_of_the_agent_when_the_program_cannot_be_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "pid").write_text("1")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(look_module, "parent_of", lambda _: tmp_path)
     recorder = Recorder(
         Target(command=(str(tmp_path / "none"),)), output=tmp_path / "r", settings=session_module.Settings(),
         source="gpm", agent=True,

@@ -3,8 +3,10 @@ Looks inside the observed program: the recorder's side of `perfzero.record.agent
 
 The program is started with two variables: `PYTHONPATH` leads to a copy of the agent, `PERFZERO_AGENT` to the
 socket on which it is waited for. Both are in a folder that belongs to the program's user and that nobody else
-can enter. A process that connects is known by what the kernel says of it, not by what it says itself. It is
-asked once, writes its trace into the folder, and that becomes a file of the recording when the session ends.
+can enter. It lies where nobody else can make one of the same name when it is gone (`parent_of`): the two
+variables may outlive it. A process that connects is known by what the kernel says of it, not by what it says
+itself. It is asked once, writes its trace into the folder, and that becomes a file of the recording when the
+session ends.
 
 Nothing in here waits for the program.
 """
@@ -12,6 +14,7 @@ Nothing in here waits for the program.
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import json
 import os
@@ -27,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from perfzero.record.launch import Invoker
+from perfzero.store.decode import clean_text
 from perfzero.store.schema import look_name
 from perfzero.values import Look
 
@@ -90,7 +94,7 @@ class Looks:
 
     def open(self, user: Invoker | None) -> None:
         """Prepare the meeting place, for a program of *user*. Raises OSError."""
-        path = Path(tempfile.mkdtemp(prefix="perfzero-"))
+        path = Path(tempfile.mkdtemp(prefix="perfzero-", dir=parent_of(user)))
         try:
             for name in FILES:
                 shutil.copyfile(AGENT / name, path / name)
@@ -151,6 +155,9 @@ class Looks:
         folder = self._folder
         if folder is None:
             return
+        for gone in [a for a in folder.agents if a.answered and a.asked_ns is None]:
+            gone.channel.close()
+            folder.agents.remove(gone)
         while len(folder.agents) < MOST_PROCESSES:
             try:
                 channel, _ = folder.server.accept()
@@ -196,7 +203,7 @@ class Looks:
             return
         refused, looked = said.get("refused"), said.get("looked")
         if isinstance(refused, str):
-            self._end(agent, reason=refused[:500])
+            self._end(agent, reason=clean_text(refused[:500]).encode(errors="replace").decode())
         elif isinstance(looked, dict):
             self._end(agent, trace=self._folder.path / f"trace-{agent.pid}", looked=looked)
 
@@ -210,17 +217,19 @@ class Looks:
     ) -> None:
         assert agent.asked_ns is not None
         agent.answered = True
-        steps_ns = looked.get("at_ns")
-        known = isinstance(steps_ns, list) and all(type(t) is int for t in steps_ns)
-        cost = looked.get("cost_s")
+        said = looked.get("at_ns")
+        steps_ns = said if isinstance(said, list) and len(said) <= STEPS + 1 else []
+        known = all(type(t) is int and 0 <= t < 2**63 for t in steps_ns)
+        cost_s = looked.get("cost_s")
+        believed = isinstance(cost_s, int | float) and 0 <= cost_s <= 3600
         look = Look(
             pid=agent.pid,
             start_ns=agent.asked_ns,
             end_ns=time.time_ns(),
             file=look_name(agent.pid) if trace is not None else "",
             reason=reason,
-            cost_s=float(cost) if isinstance(cost, int | float) else 0.0,
-            steps_ns=tuple(steps_ns) if known and steps_ns is not None else (),
+            cost_s=float(cost_s) if believed and cost_s is not None else 0.0,
+            steps_ns=tuple(steps_ns) if known else (),
         )
         if trace is not None:
             self._traces.append((trace, look.file))
@@ -251,6 +260,28 @@ class Looks:
         folder.server.close()
         shutil.rmtree(folder.path, ignore_errors=True)
         return "; ".join(problems)
+
+
+def parent_of(user: Invoker | None) -> Path:
+    """
+    A folder in which nobody but *user* (None: us) and root can make another one. Raises OSError without one.
+
+    In /tmp everybody can: a program that outlives us would take its `sitecustomize` from whoever makes a
+    folder of the old name.
+    """
+    uid = os.geteuid() if user is None else user.uid
+    home = Path(os.path.expanduser("~") if user is None else user.home)
+    cache = home / ".cache"
+    if user is None and cache.parent.is_dir() and not cache.exists():
+        with contextlib.suppress(OSError):
+            cache.mkdir(mode=0o700)
+    for place in (Path(f"/run/user/{uid}"), Path("/run"), cache, home):
+        with contextlib.suppress(OSError):
+            seen = place.lstat()
+            private = stat.S_ISDIR(seen.st_mode) and not seen.st_mode & 0o022 and seen.st_uid in (0, uid)
+            if private and os.access(place, os.W_OK | os.X_OK) and os.pathsep not in str(place):
+                return place
+    raise OSError(errno.EACCES, "no folder in which only its user can write")
 
 
 def peer(channel: socket.socket) -> int:

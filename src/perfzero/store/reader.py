@@ -24,6 +24,7 @@ from perfzero.store.schema import (
     MANIFEST,
     MAX_CELLS,
     MAX_EVENTS_BYTES,
+    MAX_LOOKS,
     MAX_MANIFEST_BYTES,
     Manifest,
     file_name,
@@ -333,7 +334,7 @@ class _Events:
                 self.windows.append(_checked(decode(Window, value, where=event), _is_window))
             elif event == "gap":
                 self.gaps.append(_checked(decode(Gap, value, where=event), lambda g: g.end_ns >= g.start_ns))
-            elif event == "look":
+            elif event == "look" and len(self.looks) < MAX_LOOKS:
                 self.looks.append(_checked(decode(Look, value, where=event), _is_look))
             elif event == "note":
                 self.notes.append(decode(Note, value, where=event))

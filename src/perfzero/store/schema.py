@@ -49,6 +49,7 @@ MAX_COLUMNS = 256  # the vocabulary has some fifty counters
 MAX_METADATA_BYTES = 1 << 20  # an Arrow message describing MAX_COLUMNS columns takes 20 KB
 MAX_BATCH_ROWS = 1_000_000  # a zoom burst has some 10,000 rows; longer tables are written in several
 MAX_BODY_BYTES = 1 << 30  # a batch of MAX_BATCH_ROWS with the whole vocabulary in float32 takes 200 MB
+MAX_LOOKS = 256  # each process is looked into once, and a node has 16 that use a GPU
 MAX_CELLS = 400_000_000  # values held in memory at once: 3.2 GB as float64
 
 State = Literal["recording", "complete", "incomplete"]

@@ -52,17 +52,29 @@ NO_OPTIMIZER_S = 2.0
 LONGEST_STEP_S = 10.0
 """Of an optimizer: the hook on its steps is not taken out while one runs."""
 
+DEEPEST = 40
+"""Modules in modules: a program near Python's limit of 1,000 frames must not meet it because of us."""
+
+MOST_MODULES = 100_000
+
 SILENT = "99"
 """A severity that no message of Kineto has."""
 
 LONGEST_REQUEST = 65536
 
 
+_begun = False
+_MAIN = _thread.get_ident()
+"""The thread that starts the program reads this file first."""
+
+
 def begin() -> None:
-    """Start to wait, if the recorder has left its address."""
+    """Start to wait, if the recorder has left its address; once, whoever else has put us on the path."""
+    global _begun
     address = os.environ.get("PERFZERO_AGENT")
-    if not address:
+    if not address or _begun:
         return
+    _begun = True
     if any(name in sys.modules for name in FRAMEWORKS):
         _thread.start_new_thread(_serve, (address,))
     else:
@@ -75,66 +87,122 @@ class _Wait:
     def __init__(self, address: str) -> None:
         self.address = address
 
-    def find_spec(self, name: str, *_: Any) -> None:
-        if name in FRAMEWORKS:
-            try:
-                sys.meta_path.remove(self)
-                _thread.start_new_thread(_serve, (self.address,))
-            except Exception:
-                pass
+    def find_spec(self, name: str, *rest: Any) -> Any:
+        if name not in FRAMEWORKS:
+            return None
+        try:
+            at = sys.meta_path.index(self)
+            del sys.meta_path[at]
+            _thread.start_new_thread(_serve, (self.address,))
+        except Exception:
+            return None
+        # Whoever goes through the list skips the one that is in our place now.
+        behind = sys.meta_path[at] if at < len(sys.meta_path) else None
+        return None if behind is None else behind.find_spec(name, *rest)
 
 
 def _serve(address: str) -> None:
     """What the thread does."""
     try:
         time.sleep(ASLEEP_S)
-        if not _is_worker():
+        while _process("_inheriting"):  # what it is becomes known when its main module has been imported
+            time.sleep(ASLEEP_S)
+        if not _process("daemon") and _is_ours(os.path.dirname(address)):
             _answer(address)
     except Exception:
         pass
 
 
-def _is_worker() -> bool:
-    """Whether this process feeds another one, as those of a DataLoader do."""
-    module = sys.modules.get("multiprocessing.process")
-    return bool(module is not None and module.current_process().daemon)
+def _process(what: str) -> bool:
+    """Something that `multiprocessing` knows of this process; a worker of a DataLoader is a "daemon"."""
+    module: Any = sys.modules.get("multiprocessing.process")
+    return bool(module is not None and getattr(module.current_process(), what, False))
+
+
+def _is_ours(folder: str) -> bool:
+    """Whether nobody but us and root can have put anything into *folder*: others may have made it anew."""
+    seen = os.lstat(folder)
+    return seen.st_mode & 0o170022 == 0o040000 and seen.st_uid in (0, os.getuid())
+
+
+class _Channel:
+    """The connection to the recorder, and nothing else that has come to have its number."""
+
+    def __init__(self, address: str) -> None:
+        import _socket
+
+        self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        self._quietly = _socket.MSG_NOSIGNAL  # a recorder that has gone is no signal to the program
+        try:
+            self._socket.connect(address)
+            peer = self._socket.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+            if int.from_bytes(peer[4:8], sys.byteorder) not in (0, os.getuid()):
+                raise OSError("somebody else listens there")
+        except OSError:
+            self._socket.close()
+            raise
+        self._identity = self._seen()
+        # A child that is forked has the socket but not this thread: nobody there would ever answer.
+        os.register_at_fork(after_in_child=self.close)
+
+    def _seen(self) -> tuple[int, int]:
+        seen = os.fstat(self._socket.fileno())
+        return seen.st_dev, seen.st_ino
+
+    def _is_it(self) -> bool:
+        """False once the program has closed all descriptors, as daemons do; ours may be its own then."""
+        try:
+            if self._socket.fileno() >= 0 and self._seen() == self._identity:
+                return True
+        except OSError:
+            pass
+        self._socket.detach()
+        return False
+
+    def receive(self) -> bytes:
+        part: bytes = self._socket.recv(4096) if self._is_it() else b""
+        return part if self._is_it() else b""
+
+    def send(self, data: bytes) -> None:
+        while data and self._is_it():
+            data = data[self._socket.send(data, self._quietly) :]
+
+    def close(self) -> None:
+        if self._is_it():
+            self._socket.close()
 
 
 def _answer(address: str) -> None:
-    import _socket
     import json
 
-    channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    channel.connect(address)
-    pid = os.getpid()
-    # A child that is forked has the socket but not this thread: nobody there would ever answer.
-    os.register_at_fork(after_in_child=channel.close)
+    channel = _Channel(address)
+    try:
 
-    def tell(said: dict[str, Any]) -> None:
-        data = json.dumps(said).encode() + b"\n"
-        while data:
-            data = data[channel.send(data) :]
+        def tell(said: dict[str, Any]) -> None:
+            channel.send(json.dumps(said).encode() + b"\n")
 
-    tell({"hello": {"agent": AGENT, "pid": pid, "python": sys.version.split()[0]}})
-    heard = b""
-    while len(heard) < LONGEST_REQUEST:
-        part = channel.recv(4096)
-        if not part:
-            break
-        heard += part
-        while b"\n" in heard:
-            line, _, heard = heard.partition(b"\n")
-            request = json.loads(line.decode()).get("look")
-            if request:
-                tell(_look(request))
-    channel.close()
+        pid = os.getpid()
+        tell({"hello": {"agent": AGENT, "pid": pid, "python": sys.version.split()[0]}})
+        heard = b""
+        while len(heard) < LONGEST_REQUEST:
+            part = channel.receive()
+            if not part:
+                break
+            heard += part
+            while b"\n" in heard:
+                line, _, heard = heard.partition(b"\n")
+                request = json.loads(line.decode()).get("look")
+                if request:
+                    tell(_look(request, to=f"{os.path.dirname(address)}/trace-{pid}"))
+    finally:
+        channel.close()
 
 
-def _look(request: dict[str, Any]) -> dict[str, Any]:
+def _look(request: dict[str, Any], *, to: str) -> dict[str, Any]:
     """Take one look, and say how it went."""
     try:
         refusal = _refusal()
-        return {"refused": refusal} if refusal else Look(request).take()
+        return {"refused": refusal} if refusal else Look(request, to=to).take()
     except Exception as error:
         return {"refused": f"{type(error).__name__}: {error}"}
 
@@ -143,6 +211,8 @@ def _refusal() -> str:
     """Why no look can be taken in this process; empty if one can."""
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return "this Python runs without the GIL"
+    if _process("daemon"):
+        return "it is a worker of another process"
     for name in (
         "torch.nn.modules.module",
         "torch.optim.optimizer",
@@ -150,10 +220,53 @@ def _refusal() -> str:
     ):
         if name not in sys.modules:
             return f"{name} is not loaded"
-    torch: Any = sys.modules["torch"]
-    if getattr(torch.autograd, "_profiler_enabled", lambda: False)():
-        return "the program profiles itself"
-    return ""
+    return "the program profiles itself" if _profiles(sys.modules["torch"]) else ""
+
+
+def _profiles(torch: Any) -> bool:
+    """Whether a profiler of the program's is at work."""
+    return bool(getattr(torch.autograd, "_profiler_enabled", lambda: False)())
+
+
+def _leave_at_once() -> None:
+    """
+    Let this child end without the destructors of C++, when its Python has ended.
+
+    A thread of Kineto waits for changes of its configuration from the first use of the profiler on. A child
+    has not that thread, and its destructor waits for it for ever (PyTorch 2.13). `on_exit` is glibc's; what
+    is registered last runs first.
+    """
+    try:
+        import ctypes
+
+        libc = ctypes.CDLL(None)
+        libc.on_exit(libc._exit, None)
+    except Exception:
+        pass
+
+
+def _is_theirs(error: BaseException) -> bool:
+    """Whether the program raised it, in a handler of a signal that came while we were at work."""
+    trace = error.__traceback__
+    while trace is not None:
+        path = trace.tb_frame.f_code.co_filename
+        if path != __file__ and "/torch/" not in path and not path.startswith("<frozen"):
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _parts(module: Any) -> list[tuple[str, Any]]:
+    """A module and those in it with their names, as `named_modules` has them, by no code of the program's."""
+    found: list[tuple[str, Any]] = [("", module)]
+    seen = {id(module)}
+    for name, part in found:  # it grows
+        inner = getattr(part, "__dict__", {}).get("_modules")
+        for own, below in inner.items() if isinstance(inner, dict) else ():
+            if below is not None and id(below) not in seen and len(found) < MOST_MODULES:
+                seen.add(id(below))
+                found.append((f"{name}.{own}" if name else own, below))
+    return found
 
 
 class Look:
@@ -163,9 +276,9 @@ class Look:
     `_at` are the Unix ns at which the traced steps began and the last one ended.
     """
 
-    def __init__(self, request: dict[str, Any]) -> None:
+    def __init__(self, request: dict[str, Any], *, to: str) -> None:
         self._steps = int(request["steps"])
-        self._to = str(request["to"])
+        self._to = to
         self._within_s = float(request.get("within_s", 60.0))
         self._torch: Any = sys.modules["torch"]
         self._wrapped: list[tuple[Any, str, Any, Any]] = []  # a class, an attribute, its value and ours
@@ -186,6 +299,8 @@ class Look:
         self._depth: dict[int, int] = {}  # by thread
         self._names: dict[int, str] = {}
         self._profile: Any = None
+        self._is_over = False
+        self._prepared = False  # the profiler has been at work in this process, or is
         self._step_range: Any = None
         self._at: list[int] = []
         self._cost_s = 0.0
@@ -205,6 +320,8 @@ class Look:
         if self._phase == "failed":
             return {"refused": self._why}
         begun = time.monotonic()
+        # Where the recorder has gone, and its folder with it, Kineto would say so on stderr.
+        os.close(os.open(self._to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
         self._profile.export_chrome_trace(self._to)
         self._profile = None
         return {
@@ -224,6 +341,17 @@ class Look:
         graphs: Any = sys.modules.get("torch.cuda.graphs")
         if hasattr(graphs, "CUDAGraph"):  # its modules are not called when it is replayed
             self._wrap(graphs.CUDAGraph, "replay")
+        # Two profilers at once end the process with a segmentation fault (PyTorch 2.13): ours makes way.
+        look, profile = self, sys.modules["torch.autograd.profiler"].profile
+        theirs = profile._prepare_trace
+
+        def _prepare_trace(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if self is not look._profile and _thread.get_ident() == _MAIN:
+                look._end("the program profiles itself")
+            return theirs(self, *args, **kwargs)
+
+        profile._prepare_trace = _prepare_trace
+        self._wrapped.append((profile, "_prepare_trace", theirs, _prepare_trace))
 
     def _wrap(self, owner: Any, name: str) -> None:
         look, theirs = self, getattr(owner, name)
@@ -232,6 +360,9 @@ class Look:
         # PyTorch finds the module in the local variable `self` (torch/csrc/autograd/profiler_python.cpp).
         def ours(self: Any, *args: Any, **kwargs: Any) -> Any:
             if compiling():  # torch.compile reads the program: it must find nothing else here
+                return theirs(self, *args, **kwargs)
+            if look._is_over:  # somebody had wrapped ours, or has put it back
+                look._unwrap()
                 return theirs(self, *args, **kwargs)
             entered = look._enter(self)
             try:
@@ -243,6 +374,8 @@ class Look:
             sys.modules["torch._C._dynamo.eval_frame"].skip_code(ours.__code__)
         except Exception:
             pass
+        for known in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
+            setattr(ours, known, getattr(theirs, known, None))  # so that it can be pickled, by its name
         setattr(owner, name, ours)
         self._wrapped.append((owner, name, theirs, ours))
 
@@ -253,6 +386,7 @@ class Look:
                 setattr(owner, name, theirs)
 
     def _take_out(self) -> None:
+        self._is_over = True
         self._unwrap()
         hook, self._optimizer_hook = self._optimizer_hook, None
         if hook is not None:
@@ -271,16 +405,21 @@ class Look:
             if self._late and thread == self._thread:
                 self._end(self._why)
             depth = self._depth.get(thread, 0)
+            if depth >= DEEPEST:  # each level takes a frame more than without us
+                self._end("its modules are nested too deeply")
+                return None
             self._depth[thread] = depth + 1
             if depth == 0:
                 self._outermost(module)
             opened = None
-            if self._phase == "trace":
+            if self._phase == "trace" and not self._is_recorded():
                 opened = self._range(self._name(module, sys._getframe(2)))
                 opened.__enter__()
             return thread, opened
         except Exception as error:
             self._fail(error)
+            if _is_theirs(error):
+                raise
             return None
 
     def _leave(self, entered: tuple[int, Any] | None) -> None:
@@ -292,6 +431,14 @@ class Look:
                     opened.__exit__(None, None, None)
         except Exception as error:
             self._fail(error)
+            if _is_theirs(error):
+                raise
+
+    def _is_recorded(self) -> bool:
+        """Whether torch.jit.trace or the like writes the program down: ranges would be part of it."""
+        c = getattr(self._torch, "_C", None)
+        tracing = getattr(c, "_get_tracing_state", lambda: None)() is not None
+        return tracing or bool(getattr(c, "_len_torch_dispatch_stack", lambda: 0)())
 
     def _outermost(self, module: Any) -> None:
         if self._phase == "find":
@@ -305,8 +452,8 @@ class Look:
                 self._mark()
         elif self._optimizer is None and id(module) == self._root:
             self._mark()
-        if id(module) not in self._names and hasattr(module, "named_modules"):
-            for name, part in module.named_modules():
+        if id(module) not in self._names:
+            for name, part in _parts(module):
                 self._names.setdefault(id(part), _plain(name))
 
     def _optimizer_stepped(self, optimizer: Any, *_: Any) -> None:
@@ -317,27 +464,36 @@ class Look:
                 self._mark()
         except Exception as error:
             self._fail(error)
+            if _is_theirs(error):
+                raise
 
     def _name(self, module: Any, caller: FrameType | None) -> str:
         """Of the range around a call: the module's place in the model, its class, and where it was called."""
         while caller is not None and _is_library(caller.f_code.co_filename):
             caller = caller.f_back
         where = "" if caller is None else f"{caller.f_code.co_filename}:{caller.f_lineno}"
-        if not hasattr(module, "named_modules"):
+        if not isinstance(module, self._wrapped[0][0]):
             return f"perfzero.replay|{where}"
         return f"perfzero.module|{self._names.get(id(module), '?')}|{type(module).__name__}|{where}"
 
     def _forked(self) -> None:
         """In a child: the look is its parent's."""
-        self._phase = "failed"
+        self._phase, self._is_over = "failed", True
         self._unwrap()
+        if self._prepared:
+            _leave_at_once()
 
     # --- from mark to mark ---
 
     def _mark(self) -> None:
         """A step has ended, and the next one begins."""
         if self._phase == "find":
-            self._thread, self._phase = _thread.get_ident(), "prepare"
+            if _thread.get_ident() != _MAIN:  # which Kineto cannot do without words on stderr
+                self._end("its steps are not in the main thread")
+            elif _profiles(self._torch):
+                self._end("the program profiles itself")
+            else:
+                self._thread, self._phase = _thread.get_ident(), "prepare"
             return
         if self._phase not in ("prepare", "start", "trace") or _thread.get_ident() != self._thread:
             return
@@ -345,7 +501,9 @@ class Look:
             self._end(self._why)
             return
         begun = time.monotonic()
-        if self._phase == "prepare":
+        if self._phase != "trace" and _profiles(self._torch):
+            self._end("the program profiles itself")
+        elif self._phase == "prepare":
             self._prepare()
             self._phase = "start"
         elif self._phase == "start":
@@ -371,6 +529,7 @@ class Look:
         profile = sys.modules["torch.autograd.profiler"].profile
         device = "cuda" if self._torch.cuda.is_initialized() else None
         self._profile = profile(use_device=device, record_shapes=True, use_kineto=True)
+        self._prepared = True
         # A process that ends while it is profiled dies of a segmentation fault (PyTorch 2.13).
         atexit.register(self._end, "it ended before its steps had")
         # It reads this when it is used for the first time, and would tell on stderr what it does.

@@ -28,6 +28,8 @@ cuda.is_initialized = lambda: False
 _graphs = _module("torch.cuda.graphs")
 autograd = _module("torch.autograd")
 autograd._profiler_enabled = lambda: False
+_C = _module("torch._C")
+_C._get_tracing_state = lambda: None
 _autograd_profiler = _module("torch.autograd.profiler")
 
 
@@ -37,11 +39,10 @@ class Module:
 
     __call__ = _wrapped_call_impl
 
-    def named_modules(self, prefix=""):
-        yield prefix, self
-        for name, part in vars(self).items():
-            if isinstance(part, Module):
-                yield from part.named_modules(f"{prefix}.{name}" if prefix else name)
+    def __setattr__(self, name, value):
+        if isinstance(value, Module):
+            vars(self).setdefault("_modules", {})[name] = value
+        super().__setattr__(name, value)
 
 
 class CUDAGraph:
