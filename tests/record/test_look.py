@@ -96,9 +96,7 @@ def test_only_processes_of_the_program_are_asked_and_each_once(looks: Looks, end
         channel.recv(1)
     looks.ask(frozenset({ME}))
     assert json.loads(channel.recv(4096))["look"]["steps"] == 3
-    assert ended.said == [
-        f"looking into process {ME} for 3 steps, which run slower meanwhile (--no-agent: never)"
-    ]
+    assert ended.said == [f"looking into process {ME} for 3 steps, which run slower meanwhile"]
     looks.ask(frozenset({ME}))
     with pytest.raises(BlockingIOError):
         channel.recv(1)

@@ -140,7 +140,7 @@ class Looks:
         if not fresh:
             return
         who = f"process {fresh[0].pid}" if len(fresh) == 1 else f"{len(fresh)} processes"
-        self._say(f"looking into {who} for {STEPS} steps, which run slower meanwhile (--no-agent: never)")
+        self._say(f"looking into {who} for {STEPS} steps, which run slower meanwhile")
         for agent in fresh:
             to = self._folder.path / f"trace-{agent.pid}"
             request = {"look": {"steps": STEPS, "to": str(to), "within_s": self.within_s}}
