@@ -273,19 +273,33 @@ def test_modules_in_too_many_modules_are_not_looked_into() -> None:
 
 
 def test_descriptors_that_the_program_has_closed_are_not_touched_again() -> None:
-    """A daemon closes all it has; then its own files get the numbers."""
+    """A daemon closes all it has; then its own files get the numbers, and only then the recorder ends."""
     closes = """
 import os
-for _ in range(30): more()
+sys.stdin.readline()
 os.closerange(3, 100)
-files = [open(f"/proc/self/status") for _ in range(20)]
-while more(): pass
+files = [open("/proc/self/status") for _ in range(20)]
+print("closed", flush=True)
+sys.stdin.readline()
 print(sum(len(file.read()) > 0 for file in files))
 """
     with looks() as (made, _):
-        code, out, err = run(MODEL + closes, made, ask=False)
+        child = subprocess.Popen(
+            [sys.executable, "-c", MODEL + closes], env=environment(made), text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        assert child.stdin is not None
+        assert child.stdout is not None
+        deadline = time.monotonic() + 20
+        while not made.agents and time.monotonic() < deadline:
+            made.hear()
+            time.sleep(0.005)
+        print(file=child.stdin, flush=True)
+        assert child.stdout.readline() == "closed\n"
+    time.sleep(0.3)  # the agent hears that the recorder has gone
+    out, err = child.communicate("\n", timeout=30)
 
-    assert (code, out, err) == (0, "20\n", "")
+    assert (child.returncode, out, err) == (0, "20\n", "")
 
 
 def test_a_recorder_that_ends_during_a_look_is_no_signal_to_the_program() -> None:
@@ -384,6 +398,24 @@ print(torch.TRACING)
     assert [len(look.steps_ns) for look in ended] == [4]
 
 
+def test_a_program_that_ends_while_it_is_traced_stops_the_profiler_first() -> None:
+    """Or it would die of a segmentation fault; what it registered itself comes later, as without us."""
+    ends = """
+import atexit
+atexit.register(lambda: print(torch.TRACING))
+while True:
+    model(0)
+    optimizer.step()
+    if torch.TRACING == ["prepare", "start"]: sys.exit(5)
+    time.sleep(0.005)
+"""
+    with looks() as (made, ended):
+        code, out, err = run(MODEL + ends, made)
+
+    assert (code, out, err) == (5, "['prepare', 'start', 'stop']\n", "")
+    assert [look.reason for look in ended] == ["it ended before its steps had"]
+
+
 def test_a_program_that_ends_meanwhile_is_told_of() -> None:
     with looks() as (made, ended):
         run(MODEL + "more.left = 60\nwhile more(): pass\n", made)
@@ -436,9 +468,14 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("how", ["fork", "spawn"])
 def test_a_worker_of_a_loader_has_no_agent(tmp_path: Path, how: str) -> None:
-    """It is asked as well, and nobody answers: neither in its own name nor in its parent's."""
+    """
+    Nobody comes in its name, nor twice in its parent's.
+
+    What a spawned process is becomes known when its main module has been imported, which takes a while.
+    """
     script = tmp_path / "program.py"
-    script.write_text("import time, torch\n" + WORKER.format(how=how))
+    script.write_text("import time, torch\ntime.sleep(0.4)\n" + WORKER.format(how=how))
+    came: set[int] = set()
     with looks() as (made, ended):
         child = subprocess.Popen(
             [sys.executable, script], env=environment(made), stdout=subprocess.PIPE, text=True
@@ -447,10 +484,11 @@ def test_a_worker_of_a_loader_has_no_agent(tmp_path: Path, how: str) -> None:
         worker = int(child.stdout.readline())
         while child.poll() is None:
             made.hear()
+            came |= {agent.pid for agent in made.agents}
             time.sleep(0.01)
         child.stdout.close()
 
-        assert {agent.pid for agent in made.agents} <= {child.pid}
+        assert came == {child.pid}
         assert worker != child.pid
     assert ended == []
 

@@ -58,7 +58,8 @@ def asked(looks: Looks) -> tuple[socket.socket, Path]:
     """The same after it was asked, and where its trace is to go."""
     channel = connected(looks)
     looks.ask(frozenset({ME}))
-    return channel, Path(json.loads(channel.recv(4096))["look"]["to"])
+    assert "look" in json.loads(channel.recv(4096))
+    return channel, Path(looks.environment({})["PYTHONPATH"]) / f"trace-{ME}"
 
 
 def say(channel: socket.socket, looks: Looks, said: object) -> None:

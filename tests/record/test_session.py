@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from perfzero.errors import DeviceBusy, UsageError
@@ -29,8 +28,9 @@ from perfzero.record.policy import DEFAULTS, Settings
 from perfzero.record.progress import Progress
 from perfzero.record.session import Recorder, Target, worst_slowdown
 from perfzero.record.settle import Settling
-from perfzero.series.steps import NoSteps, Steps
+from perfzero.series.steps import NoSteps
 from perfzero.store.reader import open_recording
+from series.simulated_programs import even_steps
 from simulated_sampler import simulated
 
 AT_ONCE = Settings(first_after_s=0.0)
@@ -417,25 +417,10 @@ def test_of_a_gpu_that_others_use_only_the_launched_environment_is_known(library
     assert "CUDA_LAUNCH_BLOCKING" not in recording.observation(0).process.threads_env
 
 
-def steps(step_s: float) -> Steps:
-    return Steps(
-        step_s,
-        step_s,
-        step_s,
-        0.0,
-        None,
-        None,
-        np.empty(0, np.int64),
-        np.empty((0, 2), np.int64),
-        "anchor",
-        9,
-    )
-
-
 def test_a_step_time_that_shows_late_spaces_the_windows_then(library, sampler, tmp_path, monkeypatch):
     monkeypatch.setattr(session_module, "STEPS_AFTER_S", 0.5)
     monkeypatch.setattr(watch_module, "LOOK_AGAIN", 1.0)
-    found = iter([NoSteps("not yet"), NoSteps("not yet"), *[steps(0.4)] * 99])
+    found = iter([NoSteps("not yet"), NoSteps("not yet"), *[even_steps(0.4)] * 99])
     monkeypatch.setattr("perfzero.series.steps.find_steps", lambda samples: next(found))
     said: list[str] = []
     settings = replace(AT_ONCE, window_s=0.1, every_s=0.3)

@@ -10,8 +10,9 @@ from perfzero.record import watch as watch_module
 from perfzero.record.policy import Settings
 from perfzero.record.sampling import KEPT_ROWS
 from perfzero.record.selection import PM_CONTINUOUS, PM_DEFAULT
-from perfzero.series.steps import NoSteps, Steps
+from perfzero.series.steps import NoSteps
 from puppet_sampler import MS, sampling
+from series.simulated_programs import even_steps
 from simulated import START
 
 
@@ -373,18 +374,7 @@ def steps_found(monkeypatch):
             step_s = next(left)
             if step_s is None:
                 return NoSteps("nothing repeats")
-            return Steps(
-                step_s,
-                step_s,
-                step_s,
-                0.0,
-                None,
-                None,
-                np.empty(0, np.int64),
-                np.empty((0, 2), np.int64),
-                "anchor",
-                9,
-            )
+            return even_steps(step_s)
 
         monkeypatch.setattr("perfzero.series.steps.find_steps", find)
         return looked

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from perfzero.counters import BY_NAME
-from perfzero.series.steps import NoSteps, find_steps
+from perfzero.series.steps import NoSteps, Steps, find_steps
 from perfzero.values import FloatArray, IntArray, Samples
 
 START_NS = 1_700_000_000_000_000_000
@@ -262,3 +262,12 @@ def stepless(kind: str, *, mean_s: float, seed: int) -> tuple[Samples, Samples]:
         kind
     ]
     return watched(make(seconds=seconds + 1, mean_s=mean_s, seed=seed), seconds=seconds, seed=seed)
+
+
+def even_steps(step_s: float) -> Steps:
+    """What is found where nine steps take *step_s* each."""
+    nowhere = np.empty(0, np.int64)
+    return Steps(
+        step_s, step_s, step_s, jitter=0.0, micro_s=None, micro_per_step=None, starts_ns=nowhere,
+        seen_ns=nowhere.reshape(0, 2), how="anchor", count=9,
+    )  # fmt: skip

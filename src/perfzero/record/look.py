@@ -27,7 +27,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from perfzero.record.launch import Invoker
 from perfzero.store.decode import clean_text
@@ -44,18 +43,16 @@ WITHIN_S = 60.0
 """How long the agent waits for its steps; a program with longer ones is not looked into."""
 
 GRACE_S = 30.0
-"""... and for so much longer its answer: stopping the profiler and writing the trace take seconds."""
+"""... and for so much longer its answer: the profiler has to stop, and the trace to be written."""
 
 LONGEST_ANSWER = 1 << 16
 LARGEST_TRACE = 512 << 20
-"""Bytes, as many as `store.kineto` reads: a step of 1,000 kernels makes 2 MB."""
+"""Bytes, as many as `store.kineto` reads: more than a million events of the size that they have on a CPU."""
 
 MOST_PROCESSES = 256
 """Connections: a node has 16 ranks, and each may start some interpreters that do nothing on a GPU."""
 
 CHUNK = 1 << 20
-
-NOTHING: Mapping[str, Any] = {}
 
 
 @dataclass(slots=True)
@@ -142,8 +139,7 @@ class Looks:
         who = f"process {fresh[0].pid}" if len(fresh) == 1 else f"{len(fresh)} processes"
         self._say(f"looking into {who} for {STEPS} steps, which run slower meanwhile")
         for agent in fresh:
-            to = self._folder.path / f"trace-{agent.pid}"
-            request = {"look": {"steps": STEPS, "to": str(to), "within_s": self.within_s}}
+            request = {"look": {"steps": STEPS, "within_s": self.within_s}}
             agent.asked_ns = time.time_ns()
             try:
                 agent.channel.sendall(json.dumps(request).encode() + b"\n")
@@ -171,18 +167,14 @@ class Looks:
     def _hear(self, agent: Agent) -> None:
         if agent.answered:
             return
-        over = False
-        with contextlib.suppress(BlockingIOError):
-            try:
-                while part := agent.channel.recv(4096):
-                    agent.heard += part
-                    if len(agent.heard) > LONGEST_ANSWER:
-                        break
-                over = True  # it has ended, or talks too much
-            except BlockingIOError:
-                raise
-            except OSError:
-                over = True
+        over = True  # it has ended, or talks too much
+        try:
+            while len(agent.heard) <= LONGEST_ANSWER and (part := agent.channel.recv(4096)):
+                agent.heard += part
+        except BlockingIOError:  # it says nothing more for now
+            over = False
+        except OSError:
+            pass
         while b"\n" in agent.heard and not agent.answered:
             line, _, agent.heard = agent.heard.partition(b"\n")
             self._take(agent, line)
@@ -205,7 +197,12 @@ class Looks:
         if isinstance(refused, str):
             self._end(agent, reason=clean_text(refused[:500]).encode(errors="replace").decode())
         elif isinstance(looked, dict):
-            self._end(agent, trace=self._folder.path / f"trace-{agent.pid}", looked=looked)
+            self._end(
+                agent,
+                trace=self._folder.path / f"trace-{agent.pid}",
+                cost_s=_cost_s(looked.get("cost_s")),
+                steps_ns=_moments(looked.get("at_ns")),
+            )
 
     def _end(
         self,
@@ -213,23 +210,19 @@ class Looks:
         *,
         reason: str = "",
         trace: Path | None = None,
-        looked: Mapping[str, Any] = NOTHING,
+        cost_s: float = 0.0,
+        steps_ns: tuple[int, ...] = (),
     ) -> None:
         assert agent.asked_ns is not None
         agent.answered = True
-        said = looked.get("at_ns")
-        steps_ns = said if isinstance(said, list) and len(said) <= STEPS + 1 else []
-        known = all(type(t) is int and 0 <= t < 2**63 for t in steps_ns)
-        cost_s = looked.get("cost_s")
-        believed = isinstance(cost_s, int | float) and 0 <= cost_s <= 3600
         look = Look(
             pid=agent.pid,
             start_ns=agent.asked_ns,
             end_ns=time.time_ns(),
             file=look_name(agent.pid) if trace is not None else "",
             reason=reason,
-            cost_s=float(cost_s) if believed and cost_s is not None else 0.0,
-            steps_ns=tuple(steps_ns) if known else (),
+            cost_s=cost_s,
+            steps_ns=steps_ns,
         )
         if trace is not None:
             self._traces.append((trace, look.file))
@@ -288,6 +281,18 @@ def peer(channel: socket.socket) -> int:
     """The process at the other end of a Unix socket, by the kernel's word."""
     pid, _uid, _gid = struct.unpack("3i", channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return int(pid)
+
+
+def _cost_s(said: object) -> float:
+    """How long a program says that it was held up, in s; 0 for what cannot be."""
+    return float(said) if isinstance(said, int | float) and 0 <= said <= 3600 else 0.0
+
+
+def _moments(said: object) -> tuple[int, ...]:
+    """When its steps began and the last one ended, in Unix ns, as a program says; none for what cannot be."""
+    if not isinstance(said, list) or len(said) > STEPS + 1:
+        return ()
+    return tuple(said) if all(type(t) is int and 0 <= t < 2**63 for t in said) else ()
 
 
 def _compress(trace: Path, to: Path) -> None:

@@ -125,8 +125,8 @@ def bends(course: FloatArray, share: float) -> bool:
     """
     count = len(course)
     width = min(max(1, round(share * count)), count)
-    summed = np.cumsum(np.vstack([np.zeros(course.shape[1]), course, course, course]), axis=0)
-    level = (summed[width:] - summed[:-width])[: 2 * count] / width
+    sums = np.cumsum(np.vstack([np.zeros(course.shape[1]), course, course, course]), axis=0)
+    level = (sums[width:] - sums[:-width])[: 2 * count] / width
     pieces = max(1, min(PIECES, count // PLACES))
     at = np.rint(np.arange(2 * pieces + 1) * count / pieces).astype(np.int64)
     off = np.zeros((pieces, pieces + 1, course.shape[1]), np.bool_)

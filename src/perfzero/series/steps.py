@@ -307,9 +307,10 @@ def _climb(beats: list[Rhythm], parts: tuple[Stretch, ...]) -> tuple[Steps, bool
     if whole is not None:
         if differ_by_sampling(beat, whole, parts):
             return NoSteps(FALL_ALIKE)
-        if (doubt := _unequal(whole, works_of(whole, parts))) is not None:
+        of_whole = works_of(whole, parts)
+        if (doubt := _unequal(whole, of_whole)) is not None:
             return doubt
-        return _steps(whole, parts, micro=micro_steps(beat, whole, parts)), True
+        return _steps(whole, parts, of_whole, micro=micro_steps(beat, whole, parts)), True
     if turns_of(counted(beat, work, parts)) is not None:
         return NoSteps(BEGINS_NOWHERE)
     if uneven(work):
@@ -321,7 +322,7 @@ def _climb(beats: list[Rhythm], parts: tuple[Stretch, ...]) -> tuple[Steps, bool
         return NoSteps("Longer and shorter beats take turns, so each may be only a part of a step.")
     if (doubt := _unequal(beat, work)) is not None:
         return doubt
-    return _steps(beat, parts, micro=None), beat.adds_work
+    return _steps(beat, parts, work, micro=None), beat.adds_work
 
 
 def _unequal(rhythm: Rhythm, work: Sequence[FloatArray]) -> NoSteps | None:
@@ -398,7 +399,7 @@ def _by_work(every: Sequence[Train], parts: tuple[Stretch, ...]) -> tuple[Steps,
             if jitter > SCATTERED:
                 return None
             rhythm = Rhythm(train, gaps, mean, jitter, explained=1.0)
-            return _steps(rhythm, parts, micro=None), True
+            return _steps(rhythm, parts, works_of(rhythm, parts), micro=None), True
     return None
 
 
@@ -433,7 +434,7 @@ def _by_correlation(parts: tuple[Stretch, ...]) -> tuple[Steps, bool] | None:
     work = [work_between(on, done_by(part)) for on, part in zip(onsets, parts, strict=True)]
     if uneven(work) or turns_of(centred(work)[0]) is not None or _unequal(rhythm, work) is not None:
         return None
-    return replace(_steps(rhythm, parts, micro=None), how="autocorrelation"), True
+    return replace(_steps(rhythm, parts, works_of(rhythm, parts), micro=None), how="autocorrelation"), True
 
 
 def _walk(values: FloatArray, lag: float) -> FloatArray:
@@ -457,12 +458,19 @@ def _walk(values: FloatArray, lag: float) -> FloatArray:
     return np.array(places, np.float64)
 
 
-def _steps(rhythm: Rhythm, parts: tuple[Stretch, ...], *, micro: tuple[float, int] | None) -> Steps:
+def _steps(
+    rhythm: Rhythm,
+    parts: tuple[Stretch, ...],
+    work: Sequence[FloatArray],
+    *,
+    micro: tuple[float, int] | None,
+) -> Steps:
+    """The intervals of *rhythm* as steps; *work* is what `works_of` says of them."""
     onsets = [
         part.start_ns + np.rint(on * part.spacing_ns).astype(np.int64)
         for on, part in zip(rhythm.train.onsets, parts, strict=True)
     ]
-    steps_s = _of_one_step(rhythm, parts)
+    steps_s = _of_one_step(rhythm, parts, work)
     mean = float(np.mean(steps_s))
     low, high = _interval(steps_s)
     return Steps(
@@ -479,15 +487,15 @@ def _steps(rhythm: Rhythm, parts: tuple[Stretch, ...], *, micro: tuple[float, in
     )
 
 
-def _of_one_step(rhythm: Rhythm, parts: tuple[Stretch, ...]) -> FloatArray:
+def _of_one_step(rhythm: Rhythm, parts: tuple[Stretch, ...], work: Sequence[FloatArray]) -> FloatArray:
     """
-    Lengths in s of the intervals of *rhythm* that hold the work of one step, slow and fast ones too.
+    Lengths in s of the intervals of *rhythm* that hold the *work* of one step, slow and fast ones too.
 
     The regular ones where work does not tell them.
     """
     pairs = list(zip(rhythm.train.onsets, parts, strict=True))
     gaps = np.concatenate([np.diff(on) * part.spacing_ns / 1e9 for on, part in pairs])
-    amount = amounts(works_of(rhythm, parts))
+    amount = amounts(work)
     if not len(amount):
         return rhythm.steps_s
     one = (np.abs(amount) <= ONE_STEP) & (gaps <= (1.0 + STALLED) * float(np.median(rhythm.steps_s)))

@@ -6,22 +6,23 @@ library only, and as little of it as possible. Until a framework is imported the
 that waits for that import. Then one thread waits on the recorder's socket. It is none of `threading`'s, so
 the program does not count it, and a process of `multiprocessing` that feeds another one does not have it.
 
-    recorder: {"look": {"steps": 3, "to": "/.../look", "within_s": 60}}
+    recorder: {"look": {"steps": 3, "within_s": 60}}
     agent:    {"looked": {"at_ns": [...], "cost_s": 0.8, ...}}   or   {"refused": "why"}
 
-A look goes through these phases, in the program's own threads, between two of its statements:
+The trace goes into a file beside the socket, `trace-PID`. A look goes through these phases, in the program's
+main thread, between two of its statements:
 
     find     the first optimizer whose step ends, or where none steps the outermost module that is called
              again and again, or the CUDA graph that is replayed, marks a step; a step may hold many forward
              and backward passes
-    prepare  at the next mark the profiler gets ready, which takes a second the first time
+    prepare  at the next mark the profiler gets ready
     trace    from the mark after that on, for some steps; a range is open around each step and module call
     end      the profiler stops, and what was put into the program is taken out again
 
 Module calls are seen through `torch.nn.Module.__call__`, and replays in the same way, not through global
 hooks: beside those torch.compile warns, and calls them twice. Where a module was called stands in the name of
-its range: the profiler's own stacks (with_stack) halve the speed, and rest on what `Module.__call__` looks
-like inside. Nothing here may raise into the program; what goes wrong ends the look.
+its range: the profiler's own stacks (with_stack) rest on what `Module.__call__` looks like inside. Nothing
+here may raise into the program; what goes wrong ends the look.
 """
 
 from __future__ import annotations
@@ -105,8 +106,10 @@ def _serve(address: str) -> None:
     """What the thread does."""
     try:
         time.sleep(ASLEEP_S)
-        while _process("_inheriting"):  # what it is becomes known when its main module has been imported
-            time.sleep(ASLEEP_S)
+        if _process("_inheriting"):  # what it is becomes known when its main module has been imported, ...
+            while _process("_inheriting"):
+                time.sleep(ASLEEP_S)
+            time.sleep(ASLEEP_S)  # ... and a moment later
         if not _process("daemon") and _is_ours(os.path.dirname(address)):
             _answer(address)
     except Exception:
@@ -213,11 +216,7 @@ def _refusal() -> str:
         return "this Python runs without the GIL"
     if _process("daemon"):
         return "it is a worker of another process"
-    for name in (
-        "torch.nn.modules.module",
-        "torch.optim.optimizer",
-        "torch.autograd.profiler",
-    ):
+    for name in ("torch.nn.modules.module", "torch.optim.optimizer", "torch.autograd.profiler"):
         if name not in sys.modules:
             return f"{name} is not loaded"
     return "the program profiles itself" if _profiles(sys.modules["torch"]) else ""
@@ -287,14 +286,12 @@ class Look:
         self._over.acquire()
         self._phase = "find"
         self._late = False
-        self._thread: int | None = None  # that of the steps
         self._why = "no step began and ended"
         self._begun = time.monotonic()
         self._optimizer_hook: Any = None
         self._optimizer: int | None = None  # the one whose steps count, by id: nothing is kept alive
-        self._root: int | None = (
-            None  # the outermost module or graph whose calls count, where no optimizer steps
-        )
+        # Where no optimizer steps: the outermost module or graph whose calls count.
+        self._root: int | None = None
         self._calls: dict[int, int] = {}
         self._depth: dict[int, int] = {}  # by thread
         self._names: dict[int, str] = {}
@@ -314,7 +311,7 @@ class Look:
             self._late = True
             if self._phase == "find":
                 self._phase = "failed"
-            else:  # the profiler is at work: only the thread that started it can stop it, when it comes by
+            else:  # the profiler is at work: only the main thread, which started it, can stop it
                 self._over.acquire()
         self._take_out()
         if self._phase == "failed":
@@ -402,7 +399,7 @@ class Look:
         """A module is called; what `_leave` gets."""
         try:
             thread = _thread.get_ident()
-            if self._late and thread == self._thread:
+            if self._late and thread == _MAIN:
                 self._end(self._why)
             depth = self._depth.get(thread, 0)
             if depth >= DEEPEST:  # each level takes a frame more than without us
@@ -493,9 +490,9 @@ class Look:
             elif _profiles(self._torch):
                 self._end("the program profiles itself")
             else:
-                self._thread, self._phase = _thread.get_ident(), "prepare"
+                self._phase = "prepare"
             return
-        if self._phase not in ("prepare", "start", "trace") or _thread.get_ident() != self._thread:
+        if self._phase not in ("prepare", "start", "trace") or _thread.get_ident() != _MAIN:
             return
         if self._late:
             self._end(self._why)
