@@ -31,6 +31,7 @@ from perfzero.record.launch import Child, Invoker, invoking_user
 from perfzero.record.look import Looks
 from perfzero.record.policy import Settings
 from perfzero.record.progress import STATES, Progress
+from perfzero.record.stacks import HostSampling
 from perfzero.record.watch import GpuWatch, SourceChoice, calm
 from perfzero.sources import nvml
 from perfzero.sources._find_libcupti import trusted_users
@@ -149,6 +150,7 @@ class Recorder:
         self._next_judgement_s = 0.0
         self._failed_judgements = 0
         self._ended_early = ""
+        self._host_sampling = HostSampling(say=say)
         self._looks: Looks | None = None
         if agent and target.command:
             self._looks = Looks(tell=lambda look: self._writer.look(look), say=say)
@@ -286,6 +288,7 @@ class Recorder:
                     raise watch.fatal
             if not self._environment_of_users and any(w.state != "waiting for work" for w in self._watches):
                 self._read_environment()
+            self._sample_host()
             if self._looks is not None:
                 self._look_inside(self._looks)
             if self._every_steps:
@@ -318,6 +321,7 @@ class Recorder:
 
     def _close_sources(self) -> None:
         with ExitStack() as sources:
+            sources.callback(self._end_host_sampling)
             if self._looks is not None:
                 sources.callback(self._end_looks, self._looks)
             if self._host is not None:
@@ -431,6 +435,24 @@ class Recorder:
         """The processes of the program that hold a context on a GPU, as far as the driver lists them."""
         return frozenset[int]().union(*(w.board.pids or () for w in self._watches)) & host.pids()
 
+    def _sample_host(self) -> None:
+        """While the GPUs are looked at closely, see once what the process that feeds them does meanwhile."""
+        sampling, host = self._host_sampling, self._host
+        sampling.tick()
+        close = any(w.state in ("looking closely", "watching") for w in self._watches)
+        if sampling.begun or not close or host is None:
+            return
+        users = self._users(host)
+        pid = host.main_pid if host.main_pid in users or not users else min(users)
+        if pid is not None:
+            sampling.begin(pid)
+
+    def _end_host_sampling(self) -> None:
+        try:
+            self._host_sampling.close(self.path)
+        except OSError as error:
+            self._note("stacks", f"The host's stacks could not be kept: {error.strerror or error}.")
+
     def _look_inside(self, looks: Looks) -> None:
         """Once the GPUs have been looked at closely, ask who uses them; all, where the driver hides them."""
         looks.hear()
@@ -541,7 +563,7 @@ class Recorder:
         judging_s = 0.0 if self._judge is None else self._judge.cpu_s
         return Cost(
             wall_s=wall,
-            recorder_cpu_s=time.process_time() + judging_s,
+            recorder_cpu_s=time.process_time() + judging_s + self._host_sampling.cpu_s,
             sampler_cpu_s=sum(w.sampler_cpu_s for w in watches),
             pm_duty=sampled / wall / max(1, len(watches)) if wall > 0 else 0.0,
             sessions=sum(w.sessions for w in watches),

@@ -6,6 +6,7 @@ What a recording is on disk: names, limits, the manifest.
     ├── events.jsonl           windows, gaps and notes, one line each, appended as they happen
     ├── <stream>-gpu<N>.arrow  one Arrow IPC stream per source and GPU: pm, zoom, gpm, board
     ├── host.arrow             the same for what belongs to no GPU
+    ├── stacks.json.gz         what the host did while the GPUs were looked at closely, see `store.stacks`
     └── look-<PID>.json.gz     what the program's own profiler saw of some steps, where it was asked
 
 Windows, gaps and notes are not in the manifest because they come while recording: rewriting
@@ -36,6 +37,7 @@ FORMAT = 1
 
 MANIFEST = "manifest.json"
 EVENTS = "events.jsonl"
+STACKS = "stacks.json.gz"
 
 STREAMS = ("pm", "zoom", "gpm", "board", "host")
 TIMES = ("start_ns", "end_ns")  # the first two columns of every stream
@@ -130,7 +132,9 @@ def look_name(pid: int) -> str:
 
 def is_ours(name: str) -> bool:
     """Whether a file called *name* belongs to a recording."""
-    return name in (MANIFEST, EVENTS) or bool(_LOOK_NAME.fullmatch(name)) or parse_file_name(name) is not None
+    if name in (MANIFEST, EVENTS, STACKS) or _LOOK_NAME.fullmatch(name):
+        return True
+    return parse_file_name(name) is not None
 
 
 def parse_file_name(name: str) -> tuple[str, int | None, int] | None:

@@ -1,0 +1,244 @@
+"""
+Stacks on disk: `stacks.json.gz`, one file per recording, JSON compressed by gzip.
+
+    {"schema": 1,
+     "processes": [{"pid", "role", "start_ns", "end_ns", "rate_hz", "slack_ns",
+                    "frames": [[file, line, function], ...],
+                    "stacks": [[frame, ...], ...],             innermost first
+                    "time_us": [...], "thread": [...], "stack": [...]}],
+     "lines": [[file, line, text], ...],
+     "doubts": [...]}
+
+`time_us` counts from `start_ns`, each value from the one before. `chrome_trace` reads what py-spy writes,
+which comes of the memory of the observed program: that is as much of a stranger's as the recording itself.
+Both have their sizes limited, before and after decompression, and a wrong type is a `BrokenRecording`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from perfzero.errors import BrokenRecording, NoRecording
+from perfzero.stacks import Frame, HostStacks, ProcessStacks, Role
+from perfzero.store.decode import clean_text, parse_json
+from perfzero.store.redact import redact_text
+from perfzero.store.regular import open_regular
+from perfzero.store.schema import STACKS
+from perfzero.values import IntArray
+
+SCHEMA = 1
+
+MAX_TRACE_BYTES = 64 << 20
+"""Of py-spy: 2,000 samples that change 14 frames of 170 bytes each, twice, are 10 MB."""
+
+MAX_FILE_BYTES = 16 << 20
+MAX_TEXT_BYTES = 64 << 20
+MAX_PROCESSES = 16
+MAX_ROWS = 200_000
+"""Changes of stacks in one process; 2,000 samples of 8 threads are 16,000."""
+
+MAX_FRAMES = 50_000
+MAX_DEPTH = 512
+"""Frames of one stack that are kept, the innermost; Python itself stops at 1,000."""
+
+MAX_NAME = 1024
+MAX_LINES = 5_000
+MAX_LINE = 160
+"""Characters of a line of source: enough to see what it calls."""
+
+MAX_THREADS = 1_000
+
+
+def chrome_trace(file: BinaryIO) -> tuple[list[Frame], list[tuple[int, ...]], IntArray, IntArray, IntArray]:
+    """
+    Frames, stacks and rows (microseconds since py-spy's start, thread, stack) of a trace of one process.
+
+    py-spy writes an event when a frame begins or ends to be seen. All of a thread with one time stamp are one
+    sample: ends from the innermost frame outwards, beginnings from the outermost inwards. Raises ValueError.
+    """
+    data = file.read(MAX_TRACE_BYTES + 1)
+    if len(data) > MAX_TRACE_BYTES:
+        raise ValueError(f"the stacks take more than {MAX_TRACE_BYTES >> 20} MiB")
+    events = parse_json(data)
+    if not isinstance(events, list):
+        raise ValueError("py-spy wrote no list of events")
+    frames: dict[Frame, int] = {}
+    stacks: dict[tuple[int, ...], int] = {}
+    threads: dict[int, int] = {}
+    open_: dict[int, list[int]] = {}
+    rows: list[tuple[int, int, int]] = []
+    changed: tuple[int, int] | None = None
+
+    def keep() -> None:
+        if changed is not None:
+            found = tuple(reversed(open_[changed[1]][-MAX_DEPTH:]))
+            rows.append((*changed, stacks.setdefault(found, len(stacks))))
+
+    for event in events:
+        phase = event.get("ph") if isinstance(event, dict) else None
+        if phase not in ("B", "E"):
+            continue
+        time_us, thread = event.get("ts"), event.get("tid")
+        if type(time_us) is not int or type(thread) is not int or not 0 <= time_us < 1 << 50:
+            raise ValueError("an event of py-spy has no time or no thread")
+        number = threads.setdefault(thread, len(threads))
+        if (time_us, number) != changed:
+            keep()
+            changed = (time_us, number)
+        stack = open_.setdefault(number, [])
+        if phase == "B":
+            stack.append(frames.setdefault(_event_frame(event), len(frames)))
+        elif stack:
+            stack.pop()
+        if len(frames) > MAX_FRAMES or len(rows) > MAX_ROWS or len(threads) > MAX_THREADS:
+            raise ValueError("the stacks are too many")
+    # The ends that close the file say only that sampling was over.
+    order = sorted(rows)
+    table = np.array(order, np.int64).reshape(-1, 3)
+    return list(frames), list(stacks), table[:, 0], table[:, 1], table[:, 2]
+
+
+def _event_frame(event: Mapping[str, Any]) -> Frame:
+    args = event.get("args")
+    name = event.get("name")
+    if not isinstance(args, dict) or not isinstance(name, str) or not isinstance(args.get("filename"), str):
+        raise ValueError("an event of py-spy has no frame")
+    line = args.get("line")
+    return Frame(
+        _text(args["filename"]), line if type(line) is int and 0 <= line < 1 << 31 else 0, _text(name)
+    )
+
+
+def write_stacks(folder: Path, stacks: HostStacks) -> None:
+    """Put *stacks* into the recording in *folder*. Raises OSError, also where there are some already."""
+    document = {
+        "schema": SCHEMA,
+        "processes": [_process(p) for p in stacks.processes],
+        "lines": [[file, line, redact_text(text)] for (file, line), text in stacks.lines.items()],
+        "doubts": [redact_text(doubt) for doubt in stacks.doubts],
+    }
+    data = json.dumps(document, allow_nan=False, separators=(",", ":")).encode(errors="replace")
+    made = os.open(folder / STACKS, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+    with open(made, "wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+        packed.write(data)
+
+
+def read_stacks(folder: Path) -> HostStacks:
+    """The stacks in the recording in *folder*; raises `NoRecording` or `BrokenRecording`."""
+    path = folder / STACKS
+    try:
+        with open_regular(path) as file:
+            if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:
+                raise ValueError(f"it is larger than {MAX_FILE_BYTES >> 20} MiB")
+            with gzip.GzipFile(fileobj=file) as packed:
+                data = packed.read(MAX_TEXT_BYTES + 1)
+        if len(data) > MAX_TEXT_BYTES:
+            raise ValueError(f"it holds more than {MAX_TEXT_BYTES >> 20} MiB")
+        return _stacks(parse_json(data))
+    except FileNotFoundError:
+        raise NoRecording(f"{path} does not exist.\nThe host was not sampled in this recording.") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise BrokenRecording(
+            f"{STACKS} is cut short or damaged.\nThe rest can be judged without it."
+        ) from None
+    except OSError as error:
+        raise BrokenRecording(
+            f"{STACKS} cannot be read: {error.strerror or error}.\nCheck its owner: ls -l {path}"
+        ) from error
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError) as error:
+        raise BrokenRecording(
+            f"{STACKS} holds no stacks: {clean_text(str(error))[:200]}.\nThe rest can be judged without it."
+        ) from error
+
+
+def _process(p: ProcessStacks) -> dict[str, Any]:
+    since_us = (p.time_ns - p.start_ns) // 1000
+    return {
+        "pid": p.pid,
+        "role": p.role,
+        "start_ns": p.start_ns,
+        "end_ns": p.end_ns,
+        "rate_hz": p.rate_hz,
+        "slack_ns": p.slack_ns,
+        "frames": [[f.file, f.line, f.function] for f in p.frames],
+        "stacks": [list(s) for s in p.stacks],
+        "time_us": np.diff(since_us, prepend=0).tolist(),
+        "thread": p.thread.tolist(),
+        "stack": p.stack.tolist(),
+    }
+
+
+def _stacks(document: object) -> HostStacks:
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        raise ValueError(f"it is not of schema {SCHEMA}")
+    processes = _list(document, "processes", MAX_PROCESSES)
+    lines: dict[tuple[str, int], str] = {}
+    for entry in _list(document, "lines", MAX_LINES):
+        file, line, text = entry
+        lines[_text(file), _whole(line, 1 << 31)] = _text(text)[:MAX_LINE]
+    doubts = tuple(_text(d) for d in _list(document, "doubts", MAX_PROCESSES))
+    return HostStacks(tuple(_one(p) for p in processes), lines, doubts)
+
+
+def _one(value: Mapping[str, Any]) -> ProcessStacks:
+    frames = tuple(
+        Frame(_text(file), _whole(line, 1 << 31), _text(function))
+        for file, line, function in _list(value, "frames", MAX_FRAMES)
+    )
+    stacks = []
+    for entry in _list(value, "stacks", MAX_ROWS):
+        if not isinstance(entry, list) or len(entry) > MAX_DEPTH:
+            raise ValueError("a stack is no list, or too long")
+        stacks.append(tuple(_whole(i, len(frames)) for i in entry))
+    since_us, thread, stack = (
+        np.array([_whole(v, limit) for v in _list(value, name, MAX_ROWS)], np.int64)
+        for name, limit in (("time_us", 1 << 40), ("thread", MAX_THREADS), ("stack", len(stacks)))
+    )
+    start_ns, end_ns = (_whole(value[name], 1 << 62) for name in ("start_ns", "end_ns"))
+    role: Role = "main" if value["role"] == "main" else "worker"
+    rate_hz = value["rate_hz"]
+    if not isinstance(rate_hz, int | float) or not 0.1 <= rate_hz <= 100_000:
+        raise ValueError("rate_hz is no rate")
+    if not start_ns <= end_ns <= start_ns + 3_600 * 10**9 or np.sum(since_us) > 3_600 * 10**6:
+        raise ValueError("it lasts too long")
+    return ProcessStacks(
+        pid=_whole(value["pid"], 1 << 32),
+        role=role,
+        start_ns=start_ns,
+        end_ns=end_ns,
+        rate_hz=float(rate_hz),
+        slack_ns=_whole(value["slack_ns"], 10**10),
+        time_ns=start_ns + np.cumsum(since_us) * 1000,
+        thread=thread,
+        stack=stack,
+        frames=frames,
+        stacks=tuple(stacks),
+    )
+
+
+def _list(value: Mapping[str, Any], name: str, limit: int) -> Sequence[Any]:
+    found = value[name]
+    if not isinstance(found, list) or len(found) > limit:
+        raise ValueError(f"{name} is no list, or too long")
+    return found
+
+
+def _whole(value: object, limit: int) -> int:
+    if type(value) is not int or not 0 <= value < limit:
+        raise ValueError("a number is missing, or out of range")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("a text is missing")
+    # Surrogates cannot be written in UTF-8.
+    return clean_text(value[:MAX_NAME]).encode(errors="replace").decode()
