@@ -21,6 +21,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from perfzero.attribute.earlier import without_earlier
 from perfzero.attribute.layout import Layout, layout
 from perfzero.attribute.owners import (
     BACKWARD,
@@ -175,7 +176,8 @@ class Breakdown:
 
 
 def break_down(trace: Trace) -> Breakdown:
-    """The breakdown of *trace*."""
+    """The breakdown of *trace*, without the work that was launched before it began."""
+    trace = without_earlier(trace)
     table = _Table(trace, find_owners(trace))
     modules = table.modules()
     return Breakdown(
