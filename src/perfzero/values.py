@@ -221,8 +221,9 @@ class Observation:
 
     `pm` holds the samples of all windows but zoom bursts, `zoom` those of the bursts,
     `gpm`, `board` and `host` run all the time. A source that was not there is an empty table.
-    `board` columns come from NVML, `host` columns describe the observed process tree. No table holds what
-    was seen during a look inside the program: it is slower then.
+    `board` columns come from NVML, `host` columns describe the observed process tree. `close_up` holds the
+    PM samples that were taken beside looks inside the program, mostly finer ones. It is slower then, so no
+    other table holds what was seen meanwhile, and `windows` none that began meanwhile.
     """
 
     gpu: Gpu
@@ -236,6 +237,7 @@ class Observation:
     gaps: tuple[Gap, ...] = ()
     notes: tuple[Note, ...] = ()
     looks: tuple[Look, ...] = ()
+    close_up: Samples = field(default_factory=lambda: Samples.empty())
     process: Process = field(default_factory=Process)
     cost: Cost | None = None
     complete: bool = True  # False: the recording was cut short (kill -9, full disk)

@@ -70,6 +70,7 @@ def soon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         )
         (source / name).write_text(text)
     monkeypatch.setattr(look_module, "AGENT", source)
+    monkeypatch.setattr(look_module, "LEAST_S", 0.0)
 
 
 @contextmanager
@@ -137,6 +138,80 @@ def test_each_step_and_each_call_of_a_module_has_a_range_and_all_are_closed() ->
     call = ["perfzero.module||Model|", "perfzero.module|one|Part|", "perfzero.module|two|Part|"]
     assert [name.rpartition("|")[0] + "|" for name in opened[1:7]] == call * 2
     assert [name for name in opened if "step" in name] == [f"perfzero.step|{k}" for k in range(3)]
+
+
+@pytest.mark.parametrize(("least_s", "fewest", "most"), [(0.1, 8, 25), (1e9, 40, 40)])
+def test_of_short_steps_more_are_traced_up_to_a_limit(
+    monkeypatch: pytest.MonkeyPatch, least_s: float, fewest: int, most: int
+) -> None:
+    """Each takes 5 ms or a little more."""
+    monkeypatch.setattr(look_module, "LEAST_S", least_s)
+    with looks() as (made, ended):
+        run(MODEL + TRAIN, made)
+
+    assert fewest <= len(ended[0].steps_ns) - 1 <= most
+
+
+def test_a_look_that_comes_in_the_midst_of_a_forward_pass_names_modules_from_the_whole() -> None:
+    """The first module that it sees called is not the outermost one, though it seems to be."""
+    midst = """
+plain = torch.nn.Module.__call__
+def forward(self, x):
+    while more.left == 149 and torch.nn.Module.__call__ is plain: time.sleep(0.001)
+    return self.two(self.one(x))
+Model.forward = forward
+"""
+    show = "print(*sorted({name.rpartition('|')[0] for name in torch.RANGES if name.startswith('perf')}))"
+    with looks() as (made, _):
+        _, out, _ = run(MODEL + midst + TRAIN + show, made)
+
+    named = "perfzero.module|one|Part perfzero.module|two|Part perfzero.module||Model"
+    assert out.splitlines()[-1] == f"{named} perfzero.step"
+
+
+class Slow:
+    """Counters that need time to be had, and what was going on in the program when they were asked for."""
+
+    def __init__(self) -> None:
+        self.did: list[str] = []
+        self.asked_s = 0.0
+
+    def open(self, step_s: float, steps: int) -> None:
+        self.did.append(f"open {steps}")
+        self.step_s, self.asked_s = step_s, time.monotonic()
+
+    @property
+    def opened(self) -> bool:
+        return time.monotonic() > self.asked_s + 0.2
+
+    started = opened
+
+    def start(self) -> None:
+        self.did.append("start")
+        self.asked_s = time.monotonic()
+
+    def stop(self) -> None:
+        self.did.append("stop")
+
+
+def test_the_profiler_starts_when_the_counters_are_sampled_and_the_program_goes_on_meanwhile() -> None:
+    counters = Slow()
+    show = "print(torch.TRACING, more.left)"
+    with looks() as (made, ended):
+        env = environment(made)
+        program = MODEL + "more.left = 400\n" + TRAIN + show
+        child = subprocess.Popen([sys.executable, "-c", program], env=env, stdout=subprocess.PIPE, text=True)
+        while child.poll() is None:
+            made.hear()
+            made.ask(frozenset({child.pid}), counters)
+            time.sleep(0.005)
+        out, _ = child.communicate(timeout=30)
+
+    assert out.splitlines()[-1] == "['prepare', 'start', 'stop'] 0"
+    assert counters.did == ["open 3", "start", "stop"]
+    assert 0.004 < counters.step_s < 0.1
+    # Sampling took 0.2 s to begin, and the steps came after that.
+    assert ended[0].steps_ns[0] - ended[0].start_ns > 0.4e9
 
 
 def test_a_program_without_an_optimizer_steps_with_its_outermost_module() -> None:

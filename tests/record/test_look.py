@@ -97,10 +97,101 @@ def test_only_processes_of_the_program_are_asked_and_each_once(looks: Looks, end
         channel.recv(1)
     looks.ask(frozenset({ME}))
     assert json.loads(channel.recv(4096))["look"]["steps"] == 3
-    assert ended.said == [f"looking into process {ME} for 3 steps, which run slower meanwhile"]
+    assert ended.said == [f"looking into process {ME} for a few steps, which run slower meanwhile"]
     looks.ask(frozenset({ME}))
     with pytest.raises(BlockingIOError):
         channel.recv(1)
+
+
+class Counted:
+    """Counters that are had when the test says so."""
+
+    def __init__(self) -> None:
+        self.did: list[object] = []
+        self.opened = self.started = False
+
+    def open(self, step_s: float, steps: int) -> None:
+        self.did.append((step_s, steps))
+
+    def start(self) -> None:
+        self.did.append("start")
+
+    def stop(self) -> None:
+        self.did.append("stop")
+
+
+def heard(channel: socket.socket) -> list[str]:
+    """What a process has been told since it last listened."""
+    channel.setblocking(False)
+    try:
+        told = [next(iter(json.loads(line))) for line in channel.recv(4096).splitlines()]
+    except BlockingIOError:
+        told = []
+    channel.setblocking(True)
+    return told
+
+
+def test_each_word_waits_for_the_counters_and_for_the_slowest_process(
+    looks: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two ranks, one of which finds longer steps, and more of them."""
+    one, other, counters = connected(looks), connected(looks), Counted()
+    looks.ask(frozenset({ME}), counters)
+    assert [heard(one), heard(other)] == [["look"], ["look"]]
+    say(one, looks, {"found": {"step_s": 0.1, "steps": 3}})
+    assert counters.did == [(0.1, 3)]
+    say(other, looks, {"found": {"step_s": 0.2, "steps": 4}})
+    assert [heard(one), heard(other)] == [[], []]
+    counters.opened = True
+    looks.hear()
+    assert [heard(one), heard(other)] == [["prepare"], ["prepare"]]
+    say(one, looks, {"ready": {}})
+    assert counters.did == [(0.1, 3)]
+    say(other, looks, {"ready": {}})
+    assert counters.did == [(0.1, 3), "start"]
+    assert [heard(one), heard(other)] == [[], []]
+    counters.started = True
+    looks.hear()
+    assert [heard(one), heard(other)] == [["go"], ["go"]]
+    say(one, looks, {"traced": {}})
+    assert looks.at_work
+    assert "stop" not in counters.did
+    say(other, looks, {"traced": {}})
+    assert counters.did[-1] == "stop"
+
+
+def test_counters_are_given_back_when_the_process_ends_before_its_steps(looks: Looks, ended: Ended) -> None:
+    channel, counters = connected(looks), Counted()
+    looks.ask(frozenset({ME}), counters)
+    say(channel, looks, {"found": {"step_s": 0.1, "steps": 3}})
+    channel.close()
+    looks.hear()
+    looks.hear()
+
+    assert counters.did == [(0.1, 3), "stop"]
+    assert [look.reason for look in ended] == ["it ended before its steps had"]
+    assert not looks.at_work
+
+
+@pytest.mark.parametrize(
+    ("said", "opened"),
+    [
+        ({"ready": {}}, []),
+        ({"traced": {}}, []),
+        ({"found": {"step_s": "long", "steps": 1e300}}, [(0.0, 3)]),
+        ({"found": {"step_s": 1e9, "steps": 10**9}}, [(0.0, 3)]),
+        ({"found": 3}, []),
+    ],
+)
+def test_a_word_out_of_place_or_reason_opens_nothing_large(
+    looks: Looks, said: object, opened: list[object]
+) -> None:
+    channel, counters = connected(looks), Counted()
+    counters.opened = counters.started = True
+    looks.ask(frozenset({ME}), counters)
+    say(channel, looks, said)
+
+    assert counters.did == opened
 
 
 def test_a_trace_becomes_a_file_of_the_recording(looks: Looks, ended: Ended, tmp_path: Path) -> None:
@@ -234,7 +325,7 @@ def test_a_cost_that_cannot_be_is_none(looks: Looks, ended: Ended, cost_s: str, 
     assert [look.cost_s for look in ended] == [told]
 
 
-@pytest.mark.parametrize("at_ns", [[-1, 2], [1, 10**30], [1, 2, 3, 4, 5], [1.5], "now"])
+@pytest.mark.parametrize("at_ns", [[-1, 2], [1, 10**30], [1] * 42, [1.5], "now"])
 def test_moments_that_cannot_be_are_none(looks: Looks, ended: Ended, at_ns: object) -> None:
     channel, _ = asked(looks)
     say(channel, looks, {"looked": {"at_ns": at_ns}})

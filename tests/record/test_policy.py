@@ -528,3 +528,67 @@ def test_the_close_look_lasts_from_warm_up_until_the_dense_stretch_is_over():
     assert 8.0 <= closely[0] < 8.3
     assert 18.0 < closely[-1] < 21.0
     assert len(closely) == round((closely[-1] - closely[0]) / 0.2) + 1
+
+
+# --- the burst beside a look inside the program ---
+
+
+def beside_a_look(policy, session, *, now_s=60.0, sampling=False):
+    """What is done in a program that has been looked at closely."""
+    return policy.decide(Situation(now_s, True, True, False, session, sampling))
+
+
+def looked_at_closely(settings=DEFAULT):
+    policy = Policy(settings)
+    session, ends_at = "none", -1.0
+    for tick in range(250):
+        now = tick * 0.2
+        action = policy.decide(Situation(now, True, True, False, session, now < ends_at))
+        session = {"open": "zoom" if action.zoom else "window", "close": "none"}.get(action.verb, session)
+        ends_at = now + (action.duration_s or 0.0) if action.verb == "start" else ends_at
+    return policy, session
+
+
+def test_a_burst_beside_a_look_has_a_session_of_its_own_that_waits_for_the_word():
+    policy, session = looked_at_closely()
+    policy.want_close_up(60.0, period_ns=50_000, length_s=0.4)
+
+    assert session == "window"
+    assert beside_a_look(policy, "window").verb == "close"
+    opened = beside_a_look(policy, "none")
+    assert (opened.verb, opened.close_up, opened.period_ns, opened.duration_s) == ("open", True, 50_000, 0.4)
+    assert beside_a_look(policy, "zoom").verb == "nothing"
+    policy.begin_close_up()
+    begun = beside_a_look(policy, "zoom")
+    assert (begun.verb, begun.kind, begun.duration_s) == ("start", "zoom", 0.4)
+    assert beside_a_look(policy, "zoom", sampling=True).verb == "nothing"
+    assert beside_a_look(policy, "zoom").verb == "close"
+    assert policy.close_up is None
+
+
+def test_a_burst_whose_look_came_to_nothing_is_closed():
+    policy, _ = looked_at_closely()
+    policy.want_close_up(60.0, period_ns=50_000, length_s=0.4)
+    beside_a_look(policy, "none")
+    policy.close_up = None
+
+    assert beside_a_look(policy, "zoom").verb == "close"
+
+
+@pytest.mark.parametrize("settings", [Settings(zoom_period_ns=None), Settings(continuous=True)])
+def test_where_no_bursts_are_wanted_a_look_has_none(settings):
+    policy = Policy(settings)
+    policy.want_close_up(60.0, period_ns=50_000, length_s=0.4)
+
+    assert policy.close_up is None
+
+
+def test_counters_that_another_tool_holds_are_not_waited_for_by_a_look():
+    policy, _ = looked_at_closely()
+    policy.failed(60.0)
+    policy.want_close_up(60.0 + DEFAULTS.retry_busy_s / 2, period_ns=50_000, length_s=0.4)
+    assert policy.close_up is None
+    policy.want_close_up(60.0 + DEFAULTS.retry_busy_s, period_ns=50_000, length_s=0.4)
+    assert policy.close_up is not None
+    policy.failed(80.0, zoom=True)
+    assert policy.close_up is None

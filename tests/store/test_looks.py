@@ -56,10 +56,36 @@ def test_what_was_seen_during_a_look_is_left_out_of_what_is_judged(new_writer, t
     assert len(recording.samples("pm", 0)) == 100
 
 
+def test_what_was_sampled_beside_a_look_stands_apart_with_all_of_its_window(new_writer, table) -> None:
+    """The burst may end after the look has been answered; another one that begins later is as usual."""
+    path = recorded(new_writer, table, look(20, 30))
+    with (path / EVENTS).open("a") as events:
+        for kind, start, end in (("zoom", 22, 34), ("zoom", 50, 60), ("regular", 10, 25)):
+            window = {"event": "window", "gpu": 0, "kind": kind, "period_ns": MS, "samples": 1, "lost": 0}
+            times = {"start_ns": START_NS + start * MS, "end_ns": START_NS + end * MS}
+            events.write(json.dumps(window | times) + "\n")
+    seen = open_recording(path).observation(0)
+
+    assert ((seen.close_up.start_ns - START_NS) // MS).tolist() == [*range(20, 34)]
+    assert ((seen.zoom.start_ns - START_NS) // MS).tolist() == [*range(20), *range(34, 100)]
+    assert sorted((w.start_ns - START_NS) // MS for w in seen.windows) == [10, 50]
+
+
+def test_without_bursts_the_samples_of_windows_stand_beside_a_look(new_writer, table) -> None:
+    with new_writer() as writer:
+        writer.append("pm", 0, table(100))
+        writer.look(look(20, 30))
+    seen = open_recording(writer.path).observation(0)
+
+    assert ((seen.close_up.start_ns - START_NS) // MS).tolist() == [*range(20, 30)]
+    assert len(seen.pm) == 90
+
+
 def test_without_a_look_nothing_is_left_out(new_writer, table) -> None:
     seen = open_recording(recorded(new_writer, table)).observation(0)
 
     assert seen.looks == ()
+    assert len(seen.close_up) == 0
     assert len(seen.pm) == len(seen.host) == 100
 
 

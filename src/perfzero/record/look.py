@@ -8,7 +8,12 @@ variables may outlive it. A process that connects is known by what the kernel sa
 itself. It is asked once, writes its trace into the folder, and that becomes a file of the recording when the
 session ends.
 
-Nothing in here waits for the program.
+Beside the trace the hardware counters are sampled as finely as can be. When its steps have been found, a
+session is opened for that (`Counters`); only then the profiler gets ready, and when it is, sampling begins;
+only then it starts. So each step of the trace is sampled, and hardly any other. What is said between the two
+stands in `perfzero.record.agent`.
+
+Nothing in here waits for the program, and it waits for nothing.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, Protocol
 
 from perfzero.record.launch import Invoker
 from perfzero.store.decode import clean_text
@@ -37,7 +43,13 @@ AGENT = Path(__file__).parent / "agent"
 FILES = ("sitecustomize.py", "_perfzero_agent.py")
 
 STEPS = 3
-"""Traced: the first may still feel the profiler's start, and two are few enough to cost little."""
+"""Traced: the first may still feel the profiler's start, and two are few enough to cost little ..."""
+
+LEAST_S = 0.15
+"""... but so much time of the program, if its steps are short: a few of them say little ..."""
+
+MOST_STEPS = 40
+"""... and so many steps at most. A host that runs ahead seems to step faster than the GPU does."""
 
 WITHIN_S = 60.0
 """How long the agent waits for its steps; a program with longer ones is not looked into."""
@@ -55,15 +67,73 @@ MOST_PROCESSES = 256
 CHUNK = 1 << 20
 
 
+class Counters(Protocol):
+    """What samples the hardware counters beside a look."""
+
+    def open(self, step_s: float, steps: int) -> None:
+        """Get ready to sample *steps* steps of about *step_s* seconds."""
+        ...
+
+    @property
+    def opened(self) -> bool:
+        """Whether sampling can begin, or there will be none."""
+        ...
+
+    def start(self) -> None:
+        """Begin to sample."""
+        ...
+
+    @property
+    def started(self) -> bool:
+        """Whether sampling has begun, or there is none."""
+        ...
+
+    def stop(self) -> None:
+        """Sample no more, at whatever point it is."""
+        ...
+
+
+class NoCounters:
+    """None beside the look."""
+
+    opened = started = True
+
+    def open(self, step_s: float, steps: int) -> None:
+        """Nothing to get ready."""
+
+    def start(self) -> None:
+        """Nothing to sample."""
+
+    def stop(self) -> None:
+        """Nothing to stop."""
+
+
+Word = Literal["", "found", "ready", "traced"]
+"""What a process said last of its look."""
+
+
 @dataclass(slots=True)
 class Agent:
-    """A process that waits to be asked."""
+    """A process that waits to be asked. `told` is the last thing that it was told to do."""
 
     channel: socket.socket
     pid: int
     heard: bytes = b""
     asked_ns: int | None = None
     answered: bool = False
+    said: Word = ""
+    told: Literal["", "prepare", "go"] = ""
+    step_s: float = 0.0
+    steps: int = STEPS
+
+    @property
+    def at_work(self) -> bool:
+        """Whether its look goes on."""
+        return self.asked_ns is not None and not self.answered
+
+    def tell(self, word: str, **said: float) -> None:
+        """Send a message. Raises OSError."""
+        self.channel.sendall(json.dumps({word: said}).encode() + b"\n")
 
 
 @dataclass(slots=True)
@@ -88,6 +158,8 @@ class Looks:
         self._say = say
         self._folder: _Folder | None = None
         self._traces: list[tuple[Path, str]] = []
+        self._counters: Counters = NoCounters()
+        self._stage: Literal["asked", "opening", "open", "starting", "sampling", "over"] = "over"
 
     def open(self, user: Invoker | None) -> None:
         """Prepare the meeting place, for a program of *user*. Raises OSError."""
@@ -129,7 +201,12 @@ class Looks:
         """Whether any process has been asked."""
         return any(agent.asked_ns is not None for agent in self.agents)
 
-    def ask(self, pids: frozenset[int]) -> None:
+    @property
+    def at_work(self) -> bool:
+        """Whether a look goes on: then `hear` is to be called as often as can be."""
+        return any(agent.at_work for agent in self.agents)
+
+    def ask(self, pids: frozenset[int], counters: Counters | None = None) -> None:
         """Ask those of *pids* that wait and have not been asked; says so beforehand."""
         if self._folder is None:
             return
@@ -137,14 +214,20 @@ class Looks:
         if not fresh:
             return
         who = f"process {fresh[0].pid}" if len(fresh) == 1 else f"{len(fresh)} processes"
-        self._say(f"looking into {who} for {STEPS} steps, which run slower meanwhile")
+        self._say(f"looking into {who} for a few steps, which run slower meanwhile")
+        self._counters = counters or NoCounters()
+        self._stage = "asked"
         for agent in fresh:
-            request = {"look": {"steps": STEPS, "within_s": self.within_s}}
             agent.asked_ns = time.time_ns()
-            try:
-                agent.channel.sendall(json.dumps(request).encode() + b"\n")
-            except OSError as error:
-                self._end(agent, reason=f"it could not be asked: {error.strerror or error}")
+            self._send(
+                agent, "look", steps=STEPS, most_steps=MOST_STEPS, least_s=LEAST_S, within_s=self.within_s
+            )
+
+    def _send(self, agent: Agent, word: str, **said: float) -> None:
+        try:
+            agent.tell(word, **said)
+        except OSError as error:
+            self._end(agent, reason=f"it could not be told: {error.strerror or error}")
 
     def hear(self) -> None:
         """Take what has come: new processes, and answers."""
@@ -163,6 +246,35 @@ class Looks:
             folder.agents.append(Agent(channel, peer(channel)))
         for agent in folder.agents:
             self._hear(agent)
+        if self._stage != "over":
+            self._go_on([agent for agent in folder.agents if agent.at_work])
+
+    def _go_on(self, agents: Sequence[Agent]) -> None:
+        """Bring the looks of *agents* and the sampling beside them a step further, where both are ready."""
+        if self._stage == "asked" and (found := [a for a in agents if a.said == "found"]):
+            self._counters.open(max(a.step_s for a in found), max(a.steps for a in found))
+            self._stage = "opening"
+        if self._stage == "opening" and self._counters.opened:
+            self._stage = "open"
+        if self._stage in ("open", "starting", "sampling"):
+            self._let([a for a in agents if a.said == "found" and not a.told], "prepare")
+        begun = [a for a in agents if a.told]
+        if self._stage == "open" and begun and all(a.said == "ready" for a in begun):
+            self._counters.start()
+            self._stage = "starting"
+        if self._stage == "starting" and self._counters.started:
+            self._stage = "sampling"
+        if self._stage == "sampling":
+            self._let([a for a in agents if a.said == "ready" and a.told == "prepare"], "go")
+        sampled = self._stage == "sampling" and not any(a.said in ("found", "ready") for a in begun)
+        if sampled or not agents:
+            self._counters.stop()
+            self._stage = "over"
+
+    def _let(self, agents: Sequence[Agent], word: Literal["prepare", "go"]) -> None:
+        for agent in agents:
+            agent.told = word
+            self._send(agent, word)
 
     def _hear(self, agent: Agent) -> None:
         if agent.answered:
@@ -193,8 +305,15 @@ class Looks:
             return
         if not isinstance(said, dict) or agent.asked_ns is None or self._folder is None:
             return
-        refused, looked = said.get("refused"), said.get("looked")
-        if isinstance(refused, str):
+        refused, looked, found = said.get("refused"), said.get("looked"), said.get("found")
+        if isinstance(found, dict) and not agent.said:
+            agent.said = "found"
+            agent.step_s, agent.steps = _cost_s(found.get("step_s")), _steps(found.get("steps"))
+        elif "ready" in said and agent.told == "prepare":
+            agent.said = "ready"
+        elif "traced" in said and agent.told == "go":
+            agent.said = "traced"
+        elif isinstance(refused, str):
             self._end(agent, reason=clean_text(refused[:500]).encode(errors="replace").decode())
         elif isinstance(looked, dict):
             self._end(
@@ -288,9 +407,14 @@ def _cost_s(said: object) -> float:
     return float(said) if isinstance(said, int | float) and 0 <= said <= 3600 else 0.0
 
 
+def _steps(said: object) -> int:
+    """How many steps a process says that it traces."""
+    return said if type(said) is int and 1 <= said <= MOST_STEPS else STEPS
+
+
 def _moments(said: object) -> tuple[int, ...]:
     """When its steps began and the last one ended, in Unix ns, as a program says; none for what cannot be."""
-    if not isinstance(said, list) or len(said) > STEPS + 1:
+    if not isinstance(said, list) or len(said) > MOST_STEPS + 1:
         return ()
     return tuple(said) if all(type(t) is int and 0 <= t < 2**63 for t in said) else ()
 

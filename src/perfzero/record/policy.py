@@ -15,6 +15,8 @@ windows become rarer as a run goes on and repeats itself.
 
 What has not settled after 8 s of work may work in bursts: far from the cap its windows last 2 s.
 
+A look inside the program has a burst beside it (`CloseUp`), whose session is open until the look is over.
+
 With --until-sure they come 5, 10, 20, 40 ... s after the close look, near the cap 10, 20, 40 ... s.
 
 Which counters: the full set, until it has seen the steady state, for 3 s or near the cap 4 s. After the
@@ -140,11 +142,21 @@ class Action:
     kind: WindowKind = "regular"
     duration_s: float | None = None
     zoom: bool = False
+    close_up: bool = False  # a zoom beside a look inside the program
     lean: bool = False  # the counters that cost half the CPU
     period_ns: int = 0
 
 
 NOTHING = Action("nothing")
+
+
+@dataclass(slots=True)
+class CloseUp:
+    """A burst beside a look inside the program, which says itself when it begins and ends."""
+
+    period_ns: int
+    length_s: float
+    stage: Literal["wanted", "open", "begin", "running"] = "wanted"
 
 
 class Policy:
@@ -176,6 +188,9 @@ class Policy:
         self._slowest_ns = 0  # from an overflow on samples are never shorter than this
         self._window_s = settings.window_s or defaults.window_s
         self._zoom_s, self._zoom_ns = settings.zoom_s, settings.zoom_period_ns or 0
+        self._beside_look = False  # what the session for a burst was opened for
+        self.close_up: CloseUp | None = None
+        """The burst beside a look, from the moment it is asked for until it is over or has failed."""
 
     @property
     def steady_at_s(self) -> float | None:
@@ -205,11 +220,22 @@ class Policy:
     def failed(self, now_s: float, *, zoom: bool = False) -> None:
         """The counters could not be had, or were lost: try again later, but a *zoom* only once."""
         self._blocked_until = now_s + self._d.retry_busy_s
+        self.close_up = None
         self._zoomed = self._zoomed or zoom
         if self._before_window is not None and self._lost < LOST_WINDOWS:
             self._lost += 1
             self._steady_sampled_s, self._all_seen, self._next_at = self._before_window
         self._before_window = None
+
+    def want_close_up(self, now_s: float, *, period_ns: int, length_s: float) -> None:
+        """Open a session for a burst beside a look, if bursts are wanted and the counters can be had."""
+        if self._zooms and now_s >= self._blocked_until:
+            self.close_up = CloseUp(period_ns, length_s)
+
+    def begin_close_up(self) -> None:
+        """The session that is open for it is to sample now."""
+        if self.close_up is not None and self.close_up.stage == "open":
+            self.close_up.stage = "begin"
 
     def without_gpm(self) -> None:
         """GPM lends nothing any more: a session that counted on it is opened anew."""
@@ -292,14 +318,17 @@ class Policy:
         if self._worked_at is None:
             self._worked_at = self._next_at = s.now_s
         self._mind_steadiness(s)
+        if self.close_up is not None:
+            return self._go_on_with(self.close_up, s)
         if s.session == "zoom":
-            if self._zoomed:
+            if self._zoomed or self._beside_look:
                 return Action("close")
             self._zoomed = True
             return Action("start", "zoom", self._zoom_s)
         if self._zoom_is_due(s):
             if s.session == "window":
                 return Action("close")
+            self._beside_look = False
             return Action("open", zoom=True, period_ns=self._zoom_ns, duration_s=self._zoom_s)
         pause = self._due_at(s) - s.now_s
         if pause > 0:
@@ -313,6 +342,21 @@ class Policy:
         if self._reopen:
             return Action("close")
         return self._begin(s)
+
+    def _go_on_with(self, close_up: CloseUp, s: Situation) -> Action:
+        if close_up.stage == "wanted":
+            if s.session != "none":
+                return Action("close")
+            close_up.stage, self._beside_look = "open", True
+            period_ns, length_s = close_up.period_ns, close_up.length_s
+            return Action("open", zoom=True, close_up=True, period_ns=period_ns, duration_s=length_s)
+        if close_up.stage == "begin":
+            close_up.stage = "running"
+            return Action("start", "zoom", close_up.length_s)
+        if close_up.stage == "running":  # and it is over
+            self.close_up = None
+            return Action("close")
+        return NOTHING
 
     def _mind_steadiness(self, s: Situation) -> None:
         if self._steady or self._worked_at is None or not s.working:

@@ -25,7 +25,7 @@ from typing import Any, Literal
 from perfzero.errors import DeviceBusy, NoGpu, NoLibrary, NotPermitted, SourceError
 from perfzero.record.policy import DEFAULTS, Action, Settings
 from perfzero.record.sampler_client import SamplerClient
-from perfzero.record.selection import ZOOM, windows_counters
+from perfzero.record.selection import CLOSE_UP, ZOOM, windows_counters
 from perfzero.store.writer import RecordingWriter
 from perfzero.values import Gap, Gpu, Samples, Window, WindowKind
 
@@ -208,7 +208,8 @@ class Sampling:
             self._opening = "zoom" if action.zoom else "window"
             if action.zoom:
                 assert action.duration_s is not None
-                client.open(period_ns=action.period_ns, drain_s=action.duration_s, counters=ZOOM)
+                counters = CLOSE_UP if action.close_up else ZOOM
+                client.open(period_ns=action.period_ns, drain_s=action.duration_s, counters=counters)
             else:
                 client.open(
                     period_ns=action.period_ns,
@@ -221,6 +222,11 @@ class Sampling:
         elif action.verb == "close":
             self.session = "opening"  # until it says it is closed
             client.close()
+
+    def stop(self) -> None:
+        """End the window that is open, if there is one."""
+        if self._client is not None and self.in_window:
+            self._client.stop()
 
     def hear(self, now_s: float) -> None:
         """Take in what the sampler has said, and reap those that have left."""
@@ -248,6 +254,11 @@ class Sampling:
     def in_window_without_end(self) -> bool:
         """Whether sampling goes on all the time, so that no end of a window is to be waited for."""
         return self.in_window and self._settings.continuous
+
+    @property
+    def sampling(self) -> bool:
+        """Whether the sampler has said that a window has begun, and not yet that it is over."""
+        return self._open_window is not None
 
     def recent(self) -> Samples:
         """The last samples of windows, bursts left out: `KEPT_ROWS` or a little more."""

@@ -40,6 +40,13 @@ ZOOM = (
 """What tells kernels apart and says why none runs, and no more: a burst must fit into memory."""
 
 
+CLOSE_UP = (
+    "dram_read_bytes", "dram_write_bytes", "gr_active", "sm_active", "tensor_active", "fma_active",
+    "sm_issue", "l2_sectors", "l2_hit_sectors", "l2_hit", "launches", "gpc_clock", "dram_active",
+)  # fmt: skip
+"""What is told of a kernel, sampled beside a look inside the program."""
+
+
 def windows_counters(*, lean: bool, gpm: bool) -> tuple[str, ...]:
     """What windows sample, *lean* at half the CPU; *gpm* says whether GPM runs beside them."""
     names = PM_CONTINUOUS if lean else PM_DEFAULT

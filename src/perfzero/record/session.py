@@ -25,6 +25,7 @@ import psutil
 from perfzero.errors import NoGpu, PerfzeroError, SourceError, UsageError
 from perfzero.record.attach import Bystander, Watched, existing
 from perfzero.record.certainty import LEAST_PAUSE_S, PAUSE_SHARE, Certainty, Judge
+from perfzero.record.close_up import CloseUp
 from perfzero.record.cost import Slowdown, slowdown
 from perfzero.record.kept_roofs import with_kept_roofs
 from perfzero.record.launch import Child, Invoker, invoking_user
@@ -44,6 +45,9 @@ from perfzero.values import Cost, Gpu, Note, Process
 TICK_S = (0.2, 0.5, 0.5)
 HOST_EVERY_S = (1.0, 4.0, 5.0)
 """By how calm the run is (`calm`)."""
+
+LOOK_TICK_S = 0.02
+"""While a look goes on: the profiler is ready and slows the program until sampling has begun."""
 
 FIND_GPU_EVERY_S = (1.0, 10.0)
 """How often to look whether the program uses more GPUs, at first and when some have been found."""
@@ -300,7 +304,9 @@ class Recorder:
                 self._show(self._progress(now))
             due = min((w.due_s for w in self._watches), default=math.inf)
             passed = time.monotonic() - self._begun
-            number = self._watched.wait(min(TICK_S[calmness], max(0.001, due - passed)))
+            looking = self._looks is not None and self._looks.at_work
+            tick_s = LOOK_TICK_S if looking else TICK_S[calmness]
+            number = self._watched.wait(min(tick_s, max(0.001, due - passed)))
             if number is not None and not self._target.command and number != signal.SIGCHLD:
                 return "signal"
 
@@ -460,7 +466,8 @@ class Recorder:
             return
         if self._host is not None:
             hidden = any(w.hides_processes for w in self._watches)
-            looks.ask(self._host.pids() if hidden else self._users(self._host))
+            pids = self._host.pids() if hidden else self._users(self._host)
+            looks.ask(pids, CloseUp(self._watches))
 
     def _read_environment(self) -> None:
         """

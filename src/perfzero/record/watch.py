@@ -313,6 +313,33 @@ class GpuWatch:
             self._window_ends_s = math.inf if action.duration_s is None else now_s + action.duration_s
         sampling.act(action)
 
+    # --- the burst beside a look inside the program ---
+
+    def open_close_up(self, *, period_ns: int, length_s: float) -> None:
+        """Open a session for a burst of *length_s* seconds that begins and ends when it is told to."""
+        if self._sampling.alive:
+            self._policy.want_close_up(self._now_s, period_ns=period_ns, length_s=length_s)
+
+    @property
+    def close_up(self) -> Literal["none", "opening", "open", "sampling"]:
+        """How far it is; "none" also where it could not be had, or is over."""
+        wanted = self._policy.close_up
+        if wanted is None or not self._sampling.alive:
+            return "none"
+        if self._sampling.session != "zoom" or wanted.stage == "wanted":
+            return "opening"
+        return "sampling" if wanted.stage == "running" and self._sampling.sampling else "open"
+
+    def start_close_up(self) -> None:
+        """Sample now."""
+        self._policy.begin_close_up()
+
+    def stop_close_up(self) -> None:
+        """Sample no more."""
+        self._sampling.stop()
+        if (wanted := self._policy.close_up) is not None and wanted.stage != "running":
+            self._policy.close_up = None
+
     def leave(self) -> None:
         """Tell the sampler to end, without waiting: so several GPUs are closed at once."""
         self._sampling.leave()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -125,23 +125,26 @@ class Recording:
                 f"{self.path} holds nothing of GPU {gpu_index}. GPUs watched: {watched}.\n"
                 "Name one of them with --gpu, or leave --gpu out."
             )
-        pm, zoom, gpm, board = (
-            self._undisturbed(self.samples(stream, gpu_index)) for stream in ("pm", "zoom", "gpm", "board")
+        disturbed = self._disturbed(gpu_index)
+        pm, zoom, gpm, board, host = (
+            _outside(disturbed, self.samples(stream, None if stream == "host" else gpu_index))
+            for stream in ("pm", "zoom", "gpm", "board", "host")
         )
-        always = [gpm, board, self._undisturbed(self.samples("host"))]
+        always = [gpm, board, host]
         start_ns, end_ns = self._extent([t for t in always if len(t)] or [t for t in (pm, zoom) if len(t)])
         return Observation(
             gpu=gpu,
             tier=self.manifest.tiers.get(gpu_index, "nvml"),
             pm=pm,
             zoom=zoom,
-            gpm=always[0],
-            board=always[1],
-            host=always[2],
-            windows=self.windows(gpu_index),
+            gpm=gpm,
+            board=board,
+            host=host,
+            windows=tuple(w for w in self.windows(gpu_index) if not _within(disturbed, w.start_ns)),
             gaps=self.gaps(gpu_index),
             notes=self.notes(gpu_index),
             looks=self.looks,
+            close_up=self._close_up(gpu_index),
             process=self.manifest.process,
             cost=self.manifest.cost,
             complete=self.complete,
@@ -150,11 +153,25 @@ class Recording:
             end_ns=end_ns,
         )
 
-    def _undisturbed(self, samples: Samples) -> Samples:
-        """*samples* without those during which the program was looked into: its profiler slowed it down."""
+    def _disturbed(self, gpu: int) -> list[tuple[int, int]]:
+        """
+        When the program was looked into, and its profiler slowed it down: [start, end) in ns.
+
+        Each lasts until the windows that were made for it are over.
+        """
+        found = []
         for look in self.looks:
-            samples = samples.where((samples.end_ns <= look.start_ns) | (samples.start_ns >= look.end_ns))
-        return samples
+            ends = [w.end_ns for w in self.windows(gpu) if look.start_ns <= w.start_ns < look.end_ns]
+            found.append((look.start_ns, max([look.end_ns, *ends])))
+        return found
+
+    def _close_up(self, gpu: int) -> Samples:
+        """The finest PM samples that were taken beside the looks: of bursts, else of windows."""
+        parts = []
+        for start_ns, end_ns in self._disturbed(gpu):
+            burst = self.samples("zoom", gpu).between(start_ns, end_ns)
+            parts.append(burst if len(burst) else self.samples("pm", gpu).between(start_ns, end_ns))
+        return Samples.concat(parts)
 
     def _extent(self, tables: list[Samples]) -> tuple[int, int]:
         if tables:
@@ -359,3 +376,14 @@ def _checked(event: _Event, holds: Callable[[_Event], bool]) -> _Event:
     if not holds(event):
         raise ValueError("impossible")
     return event
+
+
+def _outside(stretches: Sequence[tuple[int, int]], samples: Samples) -> Samples:
+    """The *samples* that touch none of the *stretches*."""
+    for start_ns, end_ns in stretches:
+        samples = samples.where((samples.end_ns <= start_ns) | (samples.start_ns >= end_ns))
+    return samples
+
+
+def _within(stretches: Sequence[tuple[int, int]], at_ns: int) -> bool:
+    return any(start_ns <= at_ns < end_ns for start_ns, end_ns in stretches)

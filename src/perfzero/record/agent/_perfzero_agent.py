@@ -6,17 +6,26 @@ library only, and as little of it as possible. Until a framework is imported the
 that waits for that import. Then one thread waits on the recorder's socket. It is none of `threading`'s, so
 the program does not count it, and a process of `multiprocessing` that feeds another one does not have it.
 
-    recorder: {"look": {"steps": 3, "within_s": 60}}
-    agent:    {"looked": {"at_ns": [...], "cost_s": 0.8, ...}}   or   {"refused": "why"}
+    recorder: {"look": {"steps": 3, "most_steps": 40, "least_s": 0.15, "within_s": 60}}
+    agent:    {"found": {"step_s": 0.1, "steps": 3}}
+    recorder: {"prepare": {}}
+    agent:    {"ready": {}}
+    recorder: {"go": {}}
+    agent:    {"traced": {}}
+    agent:    {"looked": {"at_ns": [...], "cost_s": 0.8, ...}}
 
-The trace goes into a file beside the socket, `trace-PID`. A look goes through these phases, in the program's
-main thread, between two of its statements:
+Instead of each of its answers the agent may say {"refused": "why"}; that is the last one. What the recorder
+does between them, such as taking the hardware counters, is its own affair, and never waited for: the program
+goes on, and looks at each step whether the word has come. The trace goes into a file beside the socket,
+`trace-PID`. A look goes through these phases, in the program's main thread, between two of its statements:
 
     find     the first optimizer whose step ends, or where none steps the outermost module that is called
              again and again, or the CUDA graph that is replayed, marks a step; a step may hold many forward
              and backward passes
-    prepare  at the next mark the profiler gets ready
-    trace    from the mark after that on, for some steps; a range is open around each step and module call
+    measure  from that mark to the next: how long a step takes, and so how many are traced; "found" is said
+    prepare  at the first mark after the recorder's word the profiler gets ready; "ready" is said
+    start    at the first mark after the recorder's word it starts
+    trace    for some steps; a range is open around each step and module call
     end      the profiler stops, and what was put into the program is taken out again
 
 Module calls are seen through `torch.nn.Module.__call__`, and replays in the same way, not through global
@@ -57,6 +66,9 @@ DEEPEST = 40
 """Modules in modules: a program near Python's limit of 1,000 frames must not meet it because of us."""
 
 MOST_MODULES = 100_000
+
+LISTEN_EVERY_S = 0.01
+"""How often, during a look, the thread listens to the recorder: some 20 us of the GIL each time."""
 
 SILENT = "99"
 """A severity that no message of Kineto has."""
@@ -136,6 +148,7 @@ class _Channel:
 
         self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         self._quietly = _socket.MSG_NOSIGNAL  # a recorder that has gone is no signal to the program
+        self._at_once = _socket.MSG_DONTWAIT
         try:
             self._socket.connect(address)
             peer = self._socket.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
@@ -162,8 +175,12 @@ class _Channel:
         self._socket.detach()
         return False
 
-    def receive(self) -> bytes:
-        part: bytes = self._socket.recv(4096) if self._is_it() else b""
+    def receive(self, *, wait: bool = True) -> bytes | None:
+        """What has come, empty at the end; without *wait* None where nothing has."""
+        try:
+            part: bytes = self._socket.recv(4096, 0 if wait else self._at_once) if self._is_it() else b""
+        except BlockingIOError:
+            return None
         return part if self._is_it() else b""
 
     def send(self, data: bytes) -> None:
@@ -175,37 +192,58 @@ class _Channel:
             self._socket.close()
 
 
-def _answer(address: str) -> None:
-    import json
+class _Talk:
+    """Messages over a channel, a line of JSON each: an object with what is said as its only key."""
 
+    def __init__(self, channel: _Channel) -> None:
+        import json
+
+        self._json = json
+        self._channel = channel
+        self._heard = b""
+        self.over = False
+        """The recorder has gone, or what it says cannot be understood."""
+
+    def tell(self, **said: Any) -> None:
+        self._channel.send(self._json.dumps(said).encode() + b"\n")
+
+    def hear(self, *, wait: bool) -> dict[str, Any] | None:
+        """The next message; None when it is over, and without *wait* where none has come."""
+        while b"\n" not in self._heard:
+            part = self._channel.receive(wait=wait)
+            if part is None:
+                return None
+            self._heard += part
+            if not part or len(self._heard) > LONGEST_REQUEST:
+                self.over = True
+                return None
+        line, _, self._heard = self._heard.partition(b"\n")
+        try:
+            said: dict[str, Any] = dict(self._json.loads(line.decode()))
+        except (TypeError, ValueError):
+            self.over = True
+            return None
+        return said
+
+
+def _answer(address: str) -> None:
     channel = _Channel(address)
     try:
-
-        def tell(said: dict[str, Any]) -> None:
-            channel.send(json.dumps(said).encode() + b"\n")
-
-        pid = os.getpid()
-        tell({"hello": {"agent": AGENT, "pid": pid, "python": sys.version.split()[0]}})
-        heard = b""
-        while len(heard) < LONGEST_REQUEST:
-            part = channel.receive()
-            if not part:
-                break
-            heard += part
-            while b"\n" in heard:
-                line, _, heard = heard.partition(b"\n")
-                request = json.loads(line.decode()).get("look")
-                if request:
-                    tell(_look(request, to=f"{os.path.dirname(address)}/trace-{pid}"))
+        talk, pid = _Talk(channel), os.getpid()
+        talk.tell(hello={"agent": AGENT, "pid": pid, "python": sys.version.split()[0]})
+        while not talk.over:
+            request = (talk.hear(wait=True) or {}).get("look")
+            if request:
+                talk.tell(**_look(request, talk, to=f"{os.path.dirname(address)}/trace-{pid}"))
     finally:
         channel.close()
 
 
-def _look(request: dict[str, Any], *, to: str) -> dict[str, Any]:
+def _look(request: dict[str, Any], talk: _Talk, *, to: str) -> dict[str, Any]:
     """Take one look, and say how it went."""
     try:
         refusal = _refusal()
-        return {"refused": refusal} if refusal else Look(request, to=to).take()
+        return {"refused": refusal} if refusal else Look(request, talk, to=to).take()
     except Exception as error:
         return {"refused": f"{type(error).__name__}: {error}"}
 
@@ -275,8 +313,11 @@ class Look:
     `_at` are the Unix ns at which the traced steps began and the last one ended.
     """
 
-    def __init__(self, request: dict[str, Any], *, to: str) -> None:
+    def __init__(self, request: dict[str, Any], talk: _Talk, *, to: str) -> None:
         self._steps = int(request["steps"])
+        self._most_steps = int(request.get("most_steps", self._steps))
+        self._least_s = float(request.get("least_s", 0.0))
+        self._talk = talk
         self._to = to
         self._within_s = float(request.get("within_s", 60.0))
         self._torch: Any = sys.modules["torch"]
@@ -287,7 +328,7 @@ class Look:
         self._phase = "find"
         self._late = False
         self._why = "no step began and ended"
-        self._begun = time.monotonic()
+        self._begun = self._marked = time.monotonic()
         self._optimizer_hook: Any = None
         self._optimizer: int | None = None  # the one whose steps count, by id: nothing is kept alive
         # Where no optimizer steps: the outermost module or graph whose calls count.
@@ -306,13 +347,12 @@ class Look:
         """Put the marks in, wait, take them out; returns what to tell."""
         self._put_in()
         os.register_at_fork(after_in_child=self._forked)
-        if not self._over.acquire(True, self._within_s):
-            self._why = f"{self._why} in {self._within_s:.0f} s"
-            self._late = True
-            if self._phase == "find":
-                self._phase = "failed"
-            else:  # the profiler is at work: only the main thread, which started it, can stop it
-                self._over.acquire()
+        deadline = time.monotonic() + self._within_s
+        while not self._over.acquire(True, LISTEN_EVERY_S):
+            if not self._late:
+                self._listen()
+                if time.monotonic() > deadline:
+                    self._give_up(f"{self._why} in {self._within_s:.0f} s")
         self._take_out()
         if self._phase == "failed":
             return {"refused": self._why}
@@ -330,6 +370,24 @@ class Look:
                 "torch": str(self._torch.__version__),
             }
         }
+
+    def _listen(self) -> None:
+        """Let the phase follow the recorder's word."""
+        said = self._talk.hear(wait=False)
+        if self._talk.over:
+            self._give_up("the recorder has gone")
+        elif said is not None and "prepare" in said and self._phase == "found":
+            self._phase = "prepare"
+        elif said is not None and "go" in said and self._phase == "ready":
+            self._phase = "start"
+
+    def _give_up(self, why: str) -> None:
+        """Where the profiler is at work, only the main thread, which started it, can stop it."""
+        self._why = why
+        self._late = True
+        if self._phase in ("find", "measure", "found"):
+            self._phase = "failed"
+            self._finish()
 
     # --- what is put into the program ---
 
@@ -449,7 +507,8 @@ class Look:
                 self._mark()
         elif self._optimizer is None and id(module) == self._root:
             self._mark()
-        if id(module) not in self._names:
+        # Not before: we may have come in the midst of a forward pass, where a part seems to be the outermost.
+        if self._phase in ("ready", "start", "trace") and id(module) not in self._names:
             for name, part in _parts(module):
                 self._names.setdefault(id(part), _plain(name))
 
@@ -490,9 +549,16 @@ class Look:
             elif _profiles(self._torch):
                 self._end("the program profiles itself")
             else:
-                self._phase = "prepare"
+                self._marked, self._phase = time.monotonic(), "measure"
             return
-        if self._phase not in ("prepare", "start", "trace") or _thread.get_ident() != _MAIN:
+        if self._phase == "measure":
+            step_s = time.monotonic() - self._marked
+            wanted = int(self._least_s / max(step_s, 1e-6)) + 1
+            self._steps = max(self._steps, min(self._most_steps, wanted))
+            self._phase = "found"
+            self._talk.tell(found={"step_s": round(step_s, 6), "steps": self._steps})
+            return
+        if self._phase not in ("prepare", "ready", "start", "trace") or _thread.get_ident() != _MAIN:
             return
         if self._late:
             self._end(self._why)
@@ -502,13 +568,14 @@ class Look:
             self._end("the program profiles itself")
         elif self._phase == "prepare":
             self._prepare()
-            self._phase = "start"
+            self._phase = "ready"
+            self._talk.tell(ready={})
         elif self._phase == "start":
             self._profile._start_trace()
             self._at.append(time.time_ns())
             self._open_step()
             self._phase = "trace"
-        else:
+        elif self._phase == "trace":
             self._step_range.__exit__(None, None, None)
             self._at.append(time.time_ns())
             if len(self._at) <= self._steps:
@@ -517,6 +584,7 @@ class Look:
                 self._phase = "stop"
                 self._profile.__exit__(None, None, None)
                 self._phase = "done"
+                self._talk.tell(traced={})
         self._cost_s += time.monotonic() - begun
         if self._phase == "done":
             self._finish()
@@ -554,9 +622,9 @@ class Look:
         self._phase, self._why = "failed", why
         profile, self._profile = self._profile, None
         try:
-            if phase == "start":  # one that is ready has to start before it can stop
+            if phase in ("ready", "start"):  # one that is ready has to start before it can stop
                 profile._start_trace()
-            if phase in ("start", "trace", "stop"):
+            if phase in ("ready", "start", "trace", "stop"):
                 profile.__exit__(None, None, None)
         except Exception:
             pass

@@ -1,0 +1,96 @@
+"""The hardware counters beside a look: on a watch whose sampler is a puppet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perfzero.record.close_up import SAMPLES, CloseUp, period_for
+from perfzero.record.selection import CLOSE_UP
+from puppet_sampler import MS, START, sampling
+
+
+def test_samples_are_as_fine_as_the_buffer_holds_them() -> None:
+    assert period_for(0.1) == 10_000
+    assert period_for(0.5) == 50_000
+    assert period_for(1e6) == 2_000_000
+    for length_s in (0.1, 0.2, 0.5, 1.0, 3.0, 10.0):
+        assert length_s * 1e9 / period_for(length_s) <= SAMPLES
+
+
+def rested(stage: Any) -> Any:
+    """A watch between two windows."""
+    watch = sampling(stage)
+    fields = {"kind": "regular", "start_ns": START, "end_ns": START + 500 * MS, "period_ns": 2 * MS}
+    stage.puppet.say("window", gpu=0, samples=250, lost=0, more=False, **fields)
+    return watch
+
+
+def test_a_burst_is_opened_started_and_stopped_by_the_look(stage: Any) -> None:
+    close_up = CloseUp([rested(stage)])
+    close_up.open(0.1, 3)
+    assert not close_up.opened
+    stage.go_on(0.4)
+    stage.puppet.say("closed")
+    stage.go_on()
+    assert stage.puppet.did[-1] == ("open", {"period_ns": 100_000, "drain_s": 0.775, "counters": CLOSE_UP})
+    assert not close_up.opened
+    stage.puppet.say("opened", metrics={}, left_out={})
+    stage.go_on()
+    assert close_up.opened
+    close_up.start()
+    stage.go_on()
+    assert stage.puppet.did[-1] == ("start", {"kind": "zoom", "duration_s": 0.775})
+    assert not close_up.started
+    stage.puppet.say("started", kind="zoom", start_ns=START, period_ns=100_000)
+    assert close_up.started
+    close_up.stop()
+    assert stage.puppet.did[-1] == ("stop", {})
+    fields = {"kind": "zoom", "start_ns": START, "end_ns": START + MS, "period_ns": 100_000}
+    stage.puppet.say("window", gpu=0, samples=10, lost=0, more=False, **fields)
+    stage.go_on(0.4)
+    assert stage.puppet.did[-1] == ("close", {})
+    stage.puppet.say("closed")
+    stage.go_on()
+    assert close_up.opened
+    assert close_up.started
+    stage.end()
+
+
+def test_counters_that_cannot_be_had_are_not_waited_for(stage: Any) -> None:
+    watch = rested(stage)
+    close_up = CloseUp([watch])
+    close_up.open(0.1, 3)
+    stage.go_on(0.4)
+    stage.puppet.say("closed")
+    stage.go_on()
+    stage.puppet.refuse("DeviceBusy", "another tool holds them")
+    stage.go_on()
+
+    assert close_up.opened
+    assert close_up.started
+    close_up.start()
+    stage.go_on()
+    assert stage.puppet.asked("start") == 1
+    stage.end()
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_look_that_ends_early_leaves_no_session_behind(stage: Any, opened: bool) -> None:
+    close_up = CloseUp([rested(stage)])
+    close_up.open(0.1, 3)
+    stage.go_on(0.4)
+    stage.puppet.say("closed")
+    stage.go_on()
+    if opened:
+        stage.puppet.say("opened", metrics={}, left_out={})
+        stage.go_on()
+    close_up.stop()
+    if not opened:
+        stage.puppet.say("opened", metrics={}, left_out={})
+    stage.go_on(0.4)
+
+    assert stage.puppet.did[-1] == ("close", {})
+    assert ("stop", {}) not in stage.puppet.did
+    stage.end()
