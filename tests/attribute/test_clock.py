@@ -1,0 +1,76 @@
+import math
+
+import numpy as np
+import pytest
+
+from perfzero.attribute.clock import find_clock
+from simulated_kernels import simulate
+
+
+@pytest.mark.parametrize("offset_ns", [0, 3_000, -17_000, 40_000])
+def test_an_offset_is_found_to_2_us(offset_ns: int) -> None:
+    for seed in range(2):
+        s = simulate(seed=seed, steps=10, offset_ns=offset_ns)
+        clock = find_clock(s.start_ns, s.end_ns, [s.amounts], s.kernels)
+        assert clock.known
+        assert clock.offset_ns == pytest.approx(offset_ns, abs=2_000)
+
+
+def test_with_kernels_that_work_evenly_the_error_says_how_far_off_it_is() -> None:
+    away = []
+    for seed in range(6):
+        s = simulate(seed=seed, steps=10, offset_ns=5_000, even=True)
+        clock = find_clock(s.start_ns, s.end_ns, [s.amounts], s.kernels)
+        away.append((clock.offset_ns - 5_000) / clock.offset_error_ns)
+    assert np.sqrt(np.mean(np.square(away))) < 2.5
+
+
+def test_a_drift_is_found_with_the_offset() -> None:
+    s = simulate(steps=20, offset_ns=8_000, drift=1e-4)
+    clock = find_clock(s.start_ns, s.end_ns, [s.amounts], s.kernels)
+    assert clock.drift == pytest.approx(1e-4, abs=4 * clock.drift_error)
+    assert clock.drift_error < 1e-5
+    moved = clock.applied(s.kernels)
+    true = simulate(steps=20).kernels
+    assert np.abs(moved.start_ns - true.start_ns).max() < 3_000
+
+
+def test_a_drift_that_cannot_be_known_is_not_asked_for() -> None:
+    s = simulate(steps=8, period_ns=400e3, offset_ns=5_000)
+    assert len(s.start_ns) > 50
+    clock = find_clock(s.start_ns, s.end_ns, [s.amounts], s.kernels)
+    assert math.isnan(clock.drift_error)
+    assert clock.drift == 0
+
+
+def test_several_quantities_tell_more_than_one() -> None:
+    s = simulate(steps=6, offset_ns=5_000)
+    other = simulate(steps=6, offset_ns=5_000)
+    one = find_clock(s.start_ns, s.end_ns, [s.amounts], s.kernels)
+    two = find_clock(s.start_ns, s.end_ns, [s.amounts, other.amounts * 1e9], s.kernels)
+    assert two.offset_error_ns < one.offset_error_ns
+    assert two.offset_ns == pytest.approx(one.offset_ns, abs=500)
+
+
+def test_kernels_of_one_rate_say_nothing_of_the_clock() -> None:
+    s = simulate(steps=10, offset_ns=5_000, same_rate=True, period_ns=500e3)
+    clock = find_clock(s.start_ns, s.end_ns, [s.amounts], s.kernels)
+    assert not clock.known
+    assert clock.offset_ns == 0
+    assert clock.applied(s.kernels) is s.kernels
+
+
+@pytest.mark.parametrize("offset_ns", [300_000, -1_000_000])
+def test_an_offset_out_of_reach_is_not_taken_for_another(offset_ns: int) -> None:
+    for seed in range(4):
+        s = simulate(seed=seed, steps=10, offset_ns=offset_ns)
+        assert not find_clock(s.start_ns, s.end_ns, [s.amounts], s.kernels).known
+
+
+def test_too_few_samples_say_nothing() -> None:
+    s = simulate(steps=10, offset_ns=5_000)
+    few = slice(100, 110)
+    assert not find_clock(s.start_ns[few], s.end_ns[few], [s.amounts[few]], s.kernels).known
+    assert not find_clock(s.start_ns, s.end_ns, [], s.kernels).known
+    missing = np.full(len(s.amounts), np.nan)
+    assert not find_clock(s.start_ns, s.end_ns, [missing], s.kernels).known
