@@ -65,8 +65,10 @@ def soon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     source.mkdir()
     for name in look_module.FILES:
         text = (look_module.AGENT / name).read_text()
-        text = text.replace("ASLEEP_S = 1.0", "ASLEEP_S = 0.05").replace(
-            "NO_OPTIMIZER_S = 2.0", "NO_OPTIMIZER_S = 0.1"
+        text = (
+            text.replace("ASLEEP_S = 1.0", "ASLEEP_S = 0.05")
+            .replace("NO_OPTIMIZER_S = 2.0", "NO_OPTIMIZER_S = 0.1")
+            .replace("MEASURE_S = 0.3", "MEASURE_S = 0.05")
         )
         (source / name).write_text(text)
     monkeypatch.setattr(look_module, "AGENT", source)

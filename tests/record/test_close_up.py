@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 
 from perfzero.record.close_up import SAMPLES, CloseUp, period_for
+from perfzero.record.policy import Settings
 from perfzero.record.selection import CLOSE_UP
 from puppet_sampler import MS, START, sampling
 
 
 def test_samples_are_as_fine_as_the_buffer_holds_them() -> None:
     assert period_for(0.1) == 10_000
-    assert period_for(0.5) == 50_000
+    assert period_for(0.5) == 42_000
     assert period_for(1e6) == 2_000_000
-    for length_s in (0.1, 0.2, 0.5, 1.0, 3.0, 10.0):
+    for length_s in (0.1, 0.2, 0.5, 1.0, 3.0, 10.0, 24.0):
         assert length_s * 1e9 / period_for(length_s) <= SAMPLES
 
 
@@ -34,7 +35,7 @@ def test_a_burst_is_opened_started_and_stopped_by_the_look(stage: Any) -> None:
     stage.go_on(0.4)
     stage.puppet.say("closed")
     stage.go_on()
-    assert stage.puppet.did[-1] == ("open", {"period_ns": 100_000, "drain_s": 0.775, "counters": CLOSE_UP})
+    assert stage.puppet.did[-1] == ("open", {"period_ns": 65_000, "drain_s": 0.775, "counters": CLOSE_UP})
     assert not close_up.opened
     stage.puppet.say("opened", metrics={}, left_out={})
     stage.go_on()
@@ -93,4 +94,22 @@ def test_a_look_that_ends_early_leaves_no_session_behind(stage: Any, opened: boo
 
     assert stage.puppet.did[-1] == ("close", {})
     assert ("stop", {}) not in stage.puppet.did
+    stage.end()
+
+
+def test_a_window_that_will_end_is_waited_for(stage: Any) -> None:
+    watch = sampling(stage)
+    assert watch.in_window
+    fields = {"kind": "regular", "start_ns": START, "end_ns": START + 500 * MS, "period_ns": 2 * MS}
+    stage.puppet.say("window", gpu=0, samples=250, lost=0, more=False, **fields)
+    stage.go_on()
+    assert not watch.in_window
+    stage.end()
+
+
+def test_a_window_without_end_is_not_waited_for(stage: Any) -> None:
+    watch = sampling(stage, settings=Settings(continuous=True, first_after_s=0.0))
+
+    assert stage.puppet.did[-1] == ("start", {"kind": "continuous", "duration_s": None})
+    assert not watch.in_window
     stage.end()

@@ -49,7 +49,7 @@ LEAST_S = 0.15
 """... but so much time of the program, if its steps are short: a few of them say little ..."""
 
 MOST_STEPS = 40
-"""... and so many steps at most. A host that runs ahead seems to step faster than the GPU does."""
+"""... and so many steps at most."""
 
 WITHIN_S = 60.0
 """How long the agent waits for its steps; a program with longer ones is not looked into."""

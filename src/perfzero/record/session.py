@@ -462,9 +462,9 @@ class Recorder:
     def _look_inside(self, looks: Looks) -> None:
         """Once the GPUs have been looked at closely, ask who uses them; all, where the driver hides them."""
         looks.hear()
-        if looks.asked or not self._watches or any(w.state != "watching" for w in self._watches):
+        if looks.asked or not all(w.state == "watching" and not w.in_window for w in self._watches):
             return
-        if self._host is not None:
+        if self._watches and self._host is not None:
             hidden = any(w.hides_processes for w in self._watches)
             pids = self._host.pids() if hidden else self._users(self._host)
             looks.ask(pids, CloseUp(self._watches))

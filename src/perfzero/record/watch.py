@@ -313,6 +313,11 @@ class GpuWatch:
             self._window_ends_s = math.inf if action.duration_s is None else now_s + action.duration_s
         sampling.act(action)
 
+    @property
+    def in_window(self) -> bool:
+        """Whether a window of PM sampling is open that will end."""
+        return self._sampling.in_window and not self._sampling.in_window_without_end
+
     # --- the burst beside a look inside the program ---
 
     def open_close_up(self, *, period_ns: int, length_s: float) -> None:

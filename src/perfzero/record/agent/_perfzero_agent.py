@@ -22,7 +22,7 @@ goes on, and looks at each step whether the word has come. The trace goes into a
     find     the first optimizer whose step ends, or where none steps the outermost module that is called
              again and again, or the CUDA graph that is replayed, marks a step; a step may hold many forward
              and backward passes
-    measure  from that mark to the next: how long a step takes, and so how many are traced; "found" is said
+    measure  for some steps from that mark on: how long one takes, and so how many are traced; "found" is said
     prepare  at the first mark after the recorder's word the profiler gets ready; "ready" is said
     start    at the first mark after the recorder's word it starts
     trace    for some steps; a range is open around each step and module call
@@ -66,6 +66,9 @@ DEEPEST = 40
 """Modules in modules: a program near Python's limit of 1,000 frames must not meet it because of us."""
 
 MOST_MODULES = 100_000
+
+MEASURE_S = 0.3
+"""A host that runs ahead steps faster than the GPU, until it is as far ahead as it can be."""
 
 LISTEN_EVERY_S = 0.01
 """How often, during a look, the thread listens to the recorder: some 20 us of the GIL each time."""
@@ -329,6 +332,7 @@ class Look:
         self._late = False
         self._why = "no step began and ended"
         self._begun = self._marked = time.monotonic()
+        self._measured = 0
         self._optimizer_hook: Any = None
         self._optimizer: int | None = None  # the one whose steps count, by id: nothing is kept alive
         # Where no optimizer steps: the outermost module or graph whose calls count.
@@ -552,7 +556,11 @@ class Look:
                 self._marked, self._phase = time.monotonic(), "measure"
             return
         if self._phase == "measure":
-            step_s = time.monotonic() - self._marked
+            self._measured += 1
+            passed = time.monotonic() - self._marked
+            if passed < MEASURE_S:
+                return
+            step_s = passed / self._measured
             wanted = int(self._least_s / max(step_s, 1e-6)) + 1
             self._steps = max(self._steps, min(self._most_steps, wanted))
             self._phase = "found"
