@@ -51,6 +51,7 @@ ENGLISH: Mapping[str, str] = {
     "doubt": "Doubt",
     "more": "More",
     "time": "time",
+    "host_lines": "What the GPU waits for while it is idle, by line of the program:",
     "layers": "Where the GPU's time goes, by a look at {steps} steps of the program:",
     "needs": "{what} (provided: {needs})",
     "expect": "expect {gain}",

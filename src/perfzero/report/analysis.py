@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from perfzero.attribute.stacks import HostCauses, host_causes
 from perfzero.attribute.tree import Breakdown, break_down
 from perfzero.diagnose.gates import GPM_ONLY, NVML_ONLY
 from perfzero.diagnose.judge import judge
@@ -27,6 +28,7 @@ from perfzero.report.json_file import to_json
 from perfzero.report.model import Report
 from perfzero.store.kineto import read_trace
 from perfzero.store.reader import Recording, open_recording
+from perfzero.store.stacks import read_stacks
 
 REPORT_JSON = "report.json"
 FILES = (REPORT_JSON, "summary.csv", "timeline.csv", "timeline.png")
@@ -68,6 +70,7 @@ def judged_report(path: Path | str) -> Report:
         reason = "" if seen.tier == "pm" else recording.manifest.tier_reasons.get(gpu.index, "")
         judged.append(Judged(seen, explained(judge(seen), reason)))
     manifest = recording.manifest
+    judged, unseen = with_host(recording, judged)
     breakdowns, unread = broken_down(recording)
     return build(
         judged,
@@ -76,9 +79,28 @@ def judged_report(path: Path | str) -> Report:
         complete=recording.complete,
         cost=manifest.cost,
         process=manifest.process,
-        doubts=(*recording.doubts, *unread),
+        doubts=(*recording.doubts, *unseen, *unread),
         breakdowns=breakdowns,
     )
+
+
+def with_host(recording: Recording, judged: list[Judged]) -> tuple[list[Judged], tuple[str, ...]]:
+    """
+    *judged* with what the program did while its GPU was idle, and what could not be read of that.
+
+    One process was sampled: of several GPUs it feeds the one of whose idle time its lines tell most.
+    """
+    try:
+        stacks = read_stacks(recording.path)
+    except NoRecording:
+        return judged, ()
+    except BrokenRecording as error:
+        return judged, (str(error).splitlines()[0],)
+    found: list[HostCauses] = [host_causes(stacks, j.seen.pm) for j in judged]
+    if not found:
+        return judged, stacks.doubts
+    its = max(range(len(found)), key=lambda i: found[i].told)
+    return [replace(j, host=found[i] if i == its else None) for i, j in enumerate(judged)], stacks.doubts
 
 
 def broken_down(recording: Recording) -> tuple[dict[str, Breakdown], tuple[str, ...]]:

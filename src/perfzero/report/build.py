@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from perfzero import __version__, text
+from perfzero.attribute.stacks import HostCauses
 from perfzero.attribute.tree import Breakdown
 from perfzero.diagnose.thresholds import CAPPED
 from perfzero.diagnose.verdict import Diagnosis
@@ -22,10 +23,11 @@ _SEVERITY = {"bad": 0, "watch": 1, None: 2, "info": 3}
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What was seen of one GPU, and what was made of it."""
+    """What was seen of one GPU, and what was made of it; `host`: what its program did while it was idle."""
 
     seen: Observation
     diagnosis: Diagnosis
+    host: HostCauses | None = None
 
 
 def build(
@@ -77,6 +79,7 @@ def _gpu_report(judged: Judged) -> GpuReport:
         timeline=timeline(seen, steady=diagnosis.steady),
         windows=len(seen.windows),
         watched_s=max(0, seen.end_ns - seen.start_ns) / 1e9,
+        host=judged.host,
     )
 
 

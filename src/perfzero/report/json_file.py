@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from perfzero.report.host_lines import host_block
 from perfzero.report.model import GpuReport, Losses, Report
 from perfzero.report.schema import SCHEMA_VERSION
 from perfzero.values import jsonable
@@ -66,6 +67,7 @@ def _gpu(report: GpuReport) -> dict[str, Any]:
         "windows": report.windows,
         "watched_s": report.watched_s,
         "losses": _losses(report.losses),
+        "host": None if report.host is None else host_block(report.host),
         "extra": dict(diagnosis.extra),
     }
 

@@ -8,6 +8,7 @@ The Report: what is known after analysis. Every output is a rendering of it.
           GpuReport
           ├── diagnosis                           what the rules said (`diagnose.verdict`)
           ├── losses, truth                       what is missing; the myth beside the truth
+          ├── host                                the lines of the program that the GPU waits for
           └── timeline
                 ├── table                         the rows of timeline.csv
                 └── panels, spans                 what the plot draws
@@ -21,6 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from perfzero.attribute.stacks import HostCauses
 from perfzero.attribute.tree import Breakdown
 from perfzero.diagnose.verdict import Diagnosis
 from perfzero.report.benchmarked import Benchmark, PolicyKind
@@ -133,7 +135,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GpuReport:
-    """Everything said of one GPU."""
+    """Everything said of one GPU. `host`: what the program did while it was idle, None if nobody looked."""
 
     gpu: Gpu
     diagnosis: Diagnosis
@@ -142,6 +144,7 @@ class GpuReport:
     timeline: Timeline
     windows: int
     watched_s: float
+    host: HostCauses | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

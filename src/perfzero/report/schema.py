@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, get_args
 
+from perfzero.attribute.host_activity import Activity, Stage
 from perfzero.diagnose.verdict import TIME_CLASSES, Status
 from perfzero.report.benchmarked import PolicyKind
 from perfzero.values import Tier
@@ -114,7 +115,68 @@ def _gpu_report() -> Schema:
             "windows": _integer("windows of PM sampling, zoom bursts among them"),
             "watched_s": _number("how long this GPU was watched"),
             "losses": _losses(),
+            "host": _or_null(_host()),
             "extra": {"type": "object", "additionalProperties": _number_or_null("further figures by name")},
+        }
+    )
+
+
+def _host() -> Schema:
+    place = _object(
+        {
+            "file": _text("file of Python"),
+            "line": _integer("its line, 0 where unknown"),
+            "function": _text("function it belongs to"),
+        }
+    )
+    return _object(
+        {
+            "idle": _number_or_null("share of the time that the GPU was idle while the host was sampled"),
+            "seconds": _number("how long both were sampled"),
+            "moments": _integer("how often the host was seen in that time"),
+            "offset_s": _number("what was added to the clock of the stacks"),
+            "told": _number("how much the lines tell of the idle time, in nats over all moments"),
+            "reason": _text("why there are no causes, empty where there may be"),
+            "causes": {
+                "type": "array",
+                "description": "lines of the program that the GPU waits for, the first to look at first",
+                "items": _object(
+                    {
+                        "activity": {"enum": list(get_args(Activity)), "description": "what is done there"},
+                        "file": _text("file of the program"),
+                        "line": _integer("its line, 0 where unknown"),
+                        "function": _text("function it belongs to"),
+                        "text": _text("what stands there, empty where unknown"),
+                        "share": _number(
+                            "share of the idle time that would be gone without the line; "
+                            "shares of several may add up to more than 1"
+                        ),
+                        "low": _number("lower end of its 95 % interval"),
+                        "high": _number("upper end of its 95 % interval"),
+                        "drained": _number(
+                            "part of the share that comes after the line, for it waited "
+                            "until the GPU had nothing left to do"
+                        ),
+                        "path": {"type": "array", "items": place, "description": "how the line is reached"},
+                        "stages": {
+                            "type": "array",
+                            "description": "what the workers of the DataLoader did, where it is waited for",
+                            "items": _object(
+                                {
+                                    "stage": {
+                                        "enum": list(get_args(Stage)),
+                                        "description": "part of the work",
+                                    },
+                                    "share": _number("share of the time in which they worked"),
+                                    "file": _text("file of the program, empty where unknown"),
+                                    "line": _integer("its line, 0 where unknown"),
+                                    "text": _text("what stands there, empty where unknown"),
+                                }
+                            ),
+                        },
+                    }
+                ),
+            },
         }
     )
 

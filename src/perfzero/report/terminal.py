@@ -32,6 +32,7 @@ from perfzero.diagnose.verdict import (
 from perfzero.hardware import calibrated
 from perfzero.report.benchmarked import Benchmark
 from perfzero.report.breakdown import lines
+from perfzero.report.host_lines import lines as host_lines
 from perfzero.report.model import GpuReport, Losses, Report, Truth, Watching
 
 WIDTH = 100
@@ -114,6 +115,11 @@ def _worst(report: Report, gpu: GpuReport, say: Messages) -> Iterator[Renderable
         shares = _shares(diagnosis, say)
         if shares:
             yield _labelled([(say["time"], shares, ""), *_rhythm(diagnosis.rhythm, say)])
+    told = host_lines(gpu.host)
+    if told:
+        yield ""
+        yield Text(say["host_lines"], style="bold")
+        yield _labelled([(where, what, "") for where, what in told])
     yield from _layers(report, say)
     yield from _doubts(report.doubts, diagnosis.doubts, say)
     yield ""

@@ -5,9 +5,8 @@ Each process is sampled by a py-spy of its own. One for a whole tree (`--subproc
 often as the main one, which costs a third of a core with a single worker; and it tells threads apart by an
 address that a forked worker has in common with its parent.
 
-Clock: py-spy counts from its own start. It has been started when `Popen` returns, and begins to count
-`BEGINS_NS` later. Against a program that logged when it changed lines that was right to a millisecond, on an
-idle machine and on one with twice as many busy threads as processors (py-spy 0.4.3, two virtual cores).
+Clock: py-spy counts from its own start. The child notes the time just before it becomes py-spy, which begins
+to count `BEGINS_NS` later. (When `Popen` returns is no good mark: on a busy machine that was 10 ms late.)
 
 Moments are random (py-spy waits for an exponentially distributed time between samples), so what is sampled
 has no rhythm that the program's could meet.
@@ -20,9 +19,11 @@ from __future__ import annotations
 
 import ctypes
 import importlib.metadata
+import mmap
 import os
 import resource
 import signal
+import struct
 import subprocess
 import time
 from collections.abc import Sequence
@@ -36,8 +37,8 @@ import psutil
 from perfzero.errors import SourceError
 from perfzero.stacks import Role
 
-MAIN_HZ = 150.0
-WORKER_HZ = 25.0
+MAIN_HZ = 250.0
+WORKER_HZ = 10.0
 """A worker does one thing after the other; which of them takes most of its time needs few samples."""
 
 SECONDS = 10
@@ -46,9 +47,14 @@ SECONDS = 10
 MOST_WORKERS = 2
 """They do the same; two, since one may have nothing to do."""
 
-BEGINS_NS = 1_500_000
-SLACK_NS = 3_000_000
-"""The times of all samples may be off by so much together, on a machine that is very busy."""
+BEGINS_NS = 2_000_000
+"""
+Against a program that logged when it changed lines: 1.5 to 2 ms on an idle machine, 2 to 5 ms with three busy
+threads per processor (py-spy 0.4.3, two virtual cores).
+"""
+
+SLACK_NS = 4_000_000
+"""By how much the times of all samples may be off together, where the machine is that busy."""
 
 LATEST_S = 5.0
 """After its time is over py-spy writes its file, a tenth of a second as a rule; later it is ended."""
@@ -57,6 +63,7 @@ _MEMORY_BYTES, _FILE_BYTES, _CPU_S = 4 << 30, 64 << 20, 10
 """What a py-spy may use that was led astray by what it reads."""
 
 _PR_SET_PDEATHSIG = 1
+_TIME = struct.Struct("q")
 
 
 @dataclass(slots=True)
@@ -128,6 +135,7 @@ class Stacks:
             *self._program, "record", "--format", "chrometrace", "--nonblocking", "--idle",
             "--rate", f"{rate_hz:.0f}", "--duration", str(seconds), "--output", str(trace), "--pid", str(pid),
         ]  # fmt: skip
+        noted = mmap.mmap(-1, _TIME.size)  # shared with the child
         try:
             with open(self._folder / f"{pid}.log", "wb") as log:
                 spy = subprocess.Popen(
@@ -137,12 +145,14 @@ class Stacks:
                     stderr=log,
                     cwd=self._folder,
                     start_new_session=True,  # a Ctrl-C at the terminal is not for it
-                    preexec_fn=_ends_with_us(os.getpid()),
+                    preexec_fn=_ends_with_us(os.getpid(), noted),
                 )
         except (OSError, subprocess.SubprocessError) as error:
             raise SourceError(f"py-spy cannot be started: {error}") from error
         self._begun = time.monotonic()
-        self.sampled.append(Sampled(pid, role, rate_hz, time.time_ns() + BEGINS_NS, trace, spy))
+        (started_ns,) = _TIME.unpack(noted[: _TIME.size])
+        noted.close()
+        self.sampled.append(Sampled(pid, role, rate_hz, started_ns + BEGINS_NS, trace, spy))
 
     def poll(self, *, seconds: int = SECONDS) -> bool:
         """Whether all have ended; those that should have and did not are ended."""
@@ -198,8 +208,12 @@ def _reason(log: Path) -> str:
     return (causes or lines or [""])[-1].removeprefix("Error: ")[:200]
 
 
-def _ends_with_us(parent: int) -> Any:
-    """What a child does before it becomes py-spy: it will end when we do, and cannot use up the machine."""
+def _ends_with_us(parent: int, noted: mmap.mmap) -> Any:
+    """
+    What a child does before it becomes py-spy: it will end when we do, and cannot use up the machine.
+
+    At last it puts the time into *noted*.
+    """
     prctl = ctypes.CDLL(None, use_errno=True).prctl
 
     def prepare() -> None:
@@ -216,5 +230,6 @@ def _ends_with_us(parent: int) -> Any:
                 resource.setrlimit(what, (most, most))
         with suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+        noted[: _TIME.size] = _TIME.pack(time.time_ns())
 
     return prepare

@@ -1,0 +1,240 @@
+"""
+What a stack of Python means: the table from functions and lines to what the host does there.
+
+Two things tell. Functions of libraries, from the innermost frame out to the first that is the program's own:
+`torch/serialization.py` writes a checkpoint, whatever called it. And the text of the line, for functions in C
+have no frame: `loss.item()` shows only as the line on which it stands. The table names what is common; a line
+that it does not know is the program's own Python, or where torch is below it, launching.
+
+Three kinds are told apart by what they do to the GPU's idle time:
+
+    waits for the GPU   a call that lasts until the GPU has done what it was given (`WAITS_FOR_GPU`). While it
+                        lasts the GPU is busy, and what comes after it is late
+    waits for others    what is waited for goes on in parallel (`WAITS_FOR_OTHERS`): without other waits this
+                        one is longer
+    launching           the program gives the GPU work, which it has to (`LAUNCHING`)
+    everything else     host time that the GPU waits for if it has nothing left to do
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from perfzero.attribute.source_lines import is_users
+from perfzero.stacks import Frame
+from perfzero.traces import Function
+
+Activity = Literal[
+    "loader", "synchronising", "copying", "garbage collection", "checkpoint", "logging", "tokenising",
+    "compiling", "allocator", "lock", "network", "disk", "sleeping", "launching", "python",
+]  # fmt: skip
+
+WAITS_FOR_GPU = frozenset({"synchronising", "copying"})
+WAITS_FOR_OTHERS = frozenset({"loader", "lock", "network"})
+LAUNCHING = frozenset({"launching"})
+
+Stage = Literal["reading", "decoding", "augmenting", "tokenising", "collating", "pinning", "sending", "other"]
+"""What a worker of a DataLoader does for a batch."""
+
+WORDS: Mapping[str, str] = {
+    "loader": "waits for the DataLoader",
+    "synchronising": "waits for the GPU",
+    "copying": "copies, and waits for it",
+    "garbage collection": "collects garbage",
+    "checkpoint": "saves a checkpoint",
+    "logging": "logs",
+    "tokenising": "tokenises",
+    "compiling": "compiles",
+    "allocator": "asks the GPU for memory",
+    "lock": "waits for a lock or a thread",
+    "network": "waits for the network",
+    "disk": "reads or writes files",
+    "sleeping": "sleeps",
+    "launching": "launches kernels",
+    "python": "runs Python",
+}
+"""What the host does, in words that follow a line of the program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a stack means, and the frames of the program that lead there, the outermost first."""
+
+    activity: Activity
+    path: tuple[Frame, ...]
+
+
+_LIBRARY: tuple[tuple[re.Pattern[str], Activity], ...] = tuple(
+    (re.compile(pattern), cast(Activity, activity))
+    for pattern, activity in (
+        (r"torch/(_tensor_str\.py|_tensor\.py:(__format__|__repr__|__str__|__array__|tolist))",
+         "synchronising"),
+        (r"torch/(cuda|xpu|mps)/(__init__|streams)\.py:(synchronize|wait)$", "synchronising"),
+        (r"torch/_dynamo/(convert_frame|symbolic_convert|output_graph|guards|variables|bytecode)",
+         "compiling"),
+        (r"torch/_inductor/(compile_fx|graph|scheduler|lowering|async_compile|select_algorithm)\.py:"
+         r"(?!run\b|wrapper\b|_run)", "compiling"),
+        (r"triton/(compiler|runtime/(build|autotuner))", "compiling"),
+        (r"torch/cuda/(memory|graphs)\.py:(empty_cache|reset|memory_)", "allocator"),
+        (r"torch/serialization\.py:.*save|torch/distributed/checkpoint/|safetensors|:save_pretrained$",
+         "checkpoint"),
+        (r"torch/utils/data/", "loader"),
+        (r"tokenization_|tokenizers/|sentencepiece|tiktoken|sacremoses", "tokenising"),
+        (r"/logging/__init__\.py|/wandb/|tensorboard|/mlflow/|/tqdm/|/rich/|/loguru/", "logging"),
+        (r"/(socket|ssl|selectors)\.py|/http/client\.py|/urllib|/requests/|/httpx/|/botocore/|/grpc/",
+         "network"),
+        (r"/(threading|queue)\.py:.*(wait|acquire|get|put|join)|/multiprocessing/(connection|queues|pool|"
+         r"synchronize)\.py|/concurrent/futures/|/subprocess\.py:.*(wait|communicate|poll)", "lock"),
+        (r"/(gzip|zipfile|tarfile|shutil|pathlib|tempfile)\.py|/h5py/|/zarr/|/npyio", "disk"),
+        (r"torch/(nn|optim|autograd|_tensor|functional|_ops|cuda|amp|distributed|utils/checkpoint)|/apex/|"
+         r"/flash_attn/|/triton/|torchinductor_|torch/(_functorch|_inductor|_dynamo)|/transformers/|/timm/|"
+         r"torchvision/(models|ops)", "launching"),
+    )
+)  # fmt: skip
+"""`<file>:<function>` of a library's frame, from the innermost one out; of a frame the first that fits."""
+
+_TEXT: tuple[tuple[re.Pattern[str], Activity], ...] = tuple(
+    (re.compile(pattern), cast(Activity, activity))
+    for pattern, activity in (
+        (r"\bgc\.collect\(", "garbage collection"),
+        (r"\bempty_cache\(|\bmemory_(stats|summary|snapshot)\(", "allocator"),
+        (r"\btorch\.save\(|\bsave_(checkpoint|pretrained|file|model)\(|\bpickle\.dump\(", "checkpoint"),
+        (r"\bsynchronize\(|\.(item|tolist|nonzero|unique|is_nonzero)\(|\btorch\.(nonzero|equal|allclose|"
+         r"unique|argwhere|masked_select|bincount)\(|\.masked_select\(|\.wait\(\)", "synchronising"),
+        (r"\.(cpu|numpy)\(|\.to\(\s*[\"']cpu|device=[\"']cpu", "copying"),
+        (r"\.cuda\((?!.*non_blocking\s*=\s*True)|\.to\((?!.*non_blocking\s*=\s*True).*|"
+         r"\btorch\.(tensor|as_tensor)\(.*device", "copying"),
+        (r"\b(float|int|bool)\(\s*[A-Za-z_][\w.\[\]]*\s*\)|^\s*(el)?if\b.*(loss|\.any\(\)|\.all\(\)|isnan|isinf|"
+         r"isfinite)|^\s*assert\b.*(isnan|isfinite|\.any\(\)|\.all\(\))", "synchronising"),
+        (r"\w\[[^\]]*(mask|keep|valid|[<>]|==|!=|\.bool\(\))[^\]]*\](?!\s*=[^=])", "synchronising"),
+        (r"\bsleep\(", "sleeping"),
+        (r"\btoken(iz|is)|\btokens? *= *.*\.(split|encode)\(", "tokenising"),
+        (r"\b(log|logger|logging|wandb|writer)\.\w+\(|\bprint\(", "logging"),
+        (r"\bopen\(|\.(read|write|flush|fsync)\(|\bfsync\(|\bnp\.(load|save|savez|fromfile|memmap)\(|"
+         r"\bjson\.(load|dump)\(|\bread_(csv|parquet|table)\(|\bshutil\.", "disk"),
+        (r"\.(acquire|join)\(\)|\block\b|\bqueue\.(get|put)\(", "lock"),
+        (r"\brequests\.|\burlopen\(|\bsocket\.|\bhttpx?\.", "network"),
+    )
+)  # fmt: skip
+"""What the text of a line does; the first that fits."""
+
+_STAGES: tuple[tuple[re.Pattern[str], Stage], ...] = tuple(
+    (re.compile(pattern), cast(Stage, stage))
+    for pattern, stage in (
+        (r"_utils/pin_memory\.py", "pinning"),
+        (r"_utils/collate\.py|:collate|:\w*collate_fn", "collating"),
+        (r"tokenization_|tokenizers/|sentencepiece|tiktoken", "tokenising"),
+        (r"/PIL/|/cv2/|torchvision/io|/imageio/|/av/|/soundfile|torchaudio/(io|backend)", "decoding"),
+        (r"torchvision/transforms|/albumentations/|/kornia/|torchaudio/(transforms|functional)",
+         "augmenting"),
+        (r"/npyio|/h5py/|/zarr/|/(gzip|zipfile|tarfile|pathlib|_pyio)\.py|/pandas/io|/pyarrow/|/lmdb",
+         "reading"),
+        (r"/multiprocessing/(queues|connection|reductions|resource_sharer)\.py", "sending"),
+    )
+)  # fmt: skip
+
+_STAGE_TEXT: tuple[tuple[re.Pattern[str], Stage], ...] = tuple(
+    (re.compile(pattern), cast(Stage, stage))
+    for pattern, stage in (
+        (r"\bImage\.open\(|\.convert\(|\bimdecode\(|\bimread\(|\bdecode", "decoding"),
+        (r"\bopen\(|\.read\(|\bread_|\bnp\.(load|fromfile|memmap)\(|\bpickle\.load\(|\bload", "reading"),
+        (r"token|\.encode\(", "tokenising"),
+        (r"\btransforms?\b|augment|\bflip|\bcrop|\bresize|\brotate|\bjitter|normal", "augmenting"),
+        (r"\bstack\(|\bcollate|\bpad_sequence\(", "collating"),
+    )
+)  # fmt: skip
+
+_WORKER_WAITS = re.compile(r"_utils/worker\.py")
+_QUEUE = re.compile(r"/multiprocessing/(queues|connection|synchronize)\.py|/selectors\.py|/threading\.py")
+_LAUNCHER = re.compile(r"/bin/[^/]+$")
+
+TextOf = Callable[[Frame], str]
+"""The text of the line at which a frame is; empty where it is not known."""
+
+
+def meaning(stack: Sequence[Frame], text_of: TextOf) -> Meaning:
+    """What *stack*, the innermost frame first, means."""
+    path = tuple(frame for frame in reversed(stack) if _is_own(frame))
+    if not path:  # a program that is a library itself: all of it but torch
+        path = tuple(f for f in reversed(stack) if "/torch/" not in f.file and not f.file.startswith("<"))
+    return Meaning(_activity(stack, text_of), path or tuple(stack[-1:]))
+
+
+def _activity(stack: Sequence[Frame], text_of: TextOf) -> Activity:
+    below: list[Frame] = []
+    for frame in stack:
+        if _is_own(frame):
+            break
+        below.append(frame)
+    loads = any("torch/utils/data/" in f.file.replace("\\", "/") for f in stack)
+    if loads:  # also where the main process makes its batches itself
+        return "loader"
+    compiles = next((a for f in stack if (a := _by_library(f)) == "compiling"), None)
+    if compiles is not None:
+        return compiles
+    if below:
+        for frame in below:
+            found = _by_library(frame)
+            if found not in (None, "launching"):
+                assert found is not None
+                return found
+        # What the library's own line calls, for C has no frame.
+        inner = _by_text(text_of(below[0]))
+        if inner in ("synchronising", "garbage collection", "allocator"):
+            assert inner is not None
+            return inner
+        outer = _by_text(text_of(stack[len(below)])) if len(below) < len(stack) else None
+        if outer in ("checkpoint", "tokenising", "garbage collection"):
+            assert outer is not None
+            return outer
+        return "launching" if any(_by_library(f) == "launching" for f in below) else outer or "python"
+    return (_by_text(text_of(stack[0])) if stack else None) or "python"
+
+
+def _by_library(frame: Frame) -> Activity | None:
+    where = _where(frame)
+    return next((activity for pattern, activity in _LIBRARY if pattern.search(where)), None)
+
+
+def _by_text(text: str) -> Activity | None:
+    return next((activity for pattern, activity in _TEXT if pattern.search(text)), None)
+
+
+def stage(stack: Sequence[Frame], text_of: TextOf) -> tuple[Stage, Frame | None] | None:
+    """What a worker of a DataLoader does, and the program's line for it; None while it waits for an order."""
+    own = next((frame for frame in stack if _is_own(frame)), None)
+    inside = any("_utils/fetch.py" in f.file or "_utils/pin_memory.py" in f.file for f in stack)
+    if stack and not inside and any(_WORKER_WAITS.search(f.file) for f in stack):
+        return None
+    for frame in stack:
+        if frame == own:
+            break
+        where = _where(frame)
+        found = next((s for pattern, s in _STAGES if pattern.search(where)), None)
+        if found is not None:
+            return found, own
+    if own is not None:
+        found = next((s for pattern, s in _STAGE_TEXT if pattern.search(text_of(own))), None)
+        # The functions around it may be called after what they do.
+        named = found or next((s for f in stack if _is_own(f) and (s := _by_name(f))), None)
+        return named or "other", own
+    return None
+
+
+def _by_name(frame: Frame) -> Stage | None:
+    name = frame.function.rpartition(".")[2]
+    return next((s for pattern, s in _STAGE_TEXT if pattern.search(name)), None)
+
+
+def _where(frame: Frame) -> str:
+    path = frame.file.replace("\\", "/")
+    return f"/{path.lstrip('/')}:{frame.function.rpartition('.')[2]}"
+
+
+def _is_own(frame: Frame) -> bool:
+    if _LAUNCHER.search(frame.file):
+        return False
+    return is_users(Function(frame.file, frame.line, frame.function))

@@ -1,0 +1,689 @@
+"""
+Which line of the program the GPU waits for: idle time seen by counters, and stacks of the host.
+
+    stacks   moments at which the main thread was seen, at random, so shares of moments are shares of time
+    gaps     when the GPU had nothing to do, from PM samples of 1 to 2 ms
+    share    of the idle time that would be gone without the line; shares of several may add up to more
+
+Whom the idle time belongs to depends on what the host does (`host_activity`):
+
+- **It computes, or waits for something that is not the GPU.** As long as the GPU is idle meanwhile, it waits
+  for this. The share is that of the moments in gaps. Where the GPU is busy the line costs nothing.
+- **It waits for the GPU** (`.item()`, `synchronize()`). The GPU is busy as long as this lasts; the gap comes
+  after it, while the host is at other lines, since nothing was given in advance. So the gaps that *begin* in
+  such a call are its own, with two limits. Without it no more can be gained than the host waited in it, for
+  the host would have the rest to do all the same: T = host + waiting, and without waiting T' >= host. And
+  what is waited for in parallel, such as a batch of the DataLoader, would only be waited for longer.
+- **It launches.** Kernels have to be launched, so such a line gets what no other cause explains.
+
+Where gaps begin is told by the moments just before them, each weighted by the length of its gap over the
+number of moments to expect: moments come independently of the program, so those that were seen stand for all.
+
+Gaps shorter than a sample cannot be placed. There the lines that wait for the GPU share the idle time, if the
+host is found in them at all (`SYNCED`), with the same limits.
+
+Clock: times of stacks may be off by some milliseconds together. The offset is chosen that makes lines tell
+most about whether the GPU is idle (mutual information), within what is known of the clock.
+
+An interval comes of resampling blocks of half a second.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from perfzero.attribute.host_activity import (
+    LAUNCHING,
+    WAITS_FOR_GPU,
+    WAITS_FOR_OTHERS,
+    Activity,
+    Meaning,
+    Stage,
+    TextOf,
+    meaning,
+    stage,
+)
+from perfzero.stacks import Frame, HostStacks, ProcessStacks
+from perfzero.traces import BoolArray
+from perfzero.values import FloatArray, IntArray, Samples
+
+VOID = 0.05
+"""GR activity below which a sample is taken to lie in a gap."""
+
+FULL = 0.97
+"""... and from which on it has none."""
+
+LEAST_IDLE = 0.02
+"""Less of the time is not worth an explanation, and too little to find one."""
+
+LEAST_SAMPLES = 100
+"""Moments in the windows; of fewer, shares are off by more than 5 points as a rule."""
+
+SYNCED = 0.15
+"""From this share of the moments near short gaps on, lines that wait for the GPU explain them all."""
+
+BEGINS_WITHIN_S = 0.002
+"""How long before a gap a moment tells where it began; more for long gaps, a quarter of their length ..."""
+
+BEGINS_LONGEST = 10.0
+"""... but no more than so many times the mean distance of moments."""
+
+UNCERTAIN_NS = 700_000
+"""So shortly before a gap begins a moment tells nothing: clocks and gaps are not placed better."""
+
+OFFSET_STEP_NS = 500_000
+"""Steps in which the clock is searched."""
+
+CLOCK_SIGMAS = 4.0
+"""The clock's slack is so many standard deviations of it."""
+
+TEMPER = 0.1
+"""
+How much of the information counts against what is known of the clock. All of it would mean that moments are
+independent and lines are pure; but where a gap begins in the middle of a line, a wrong clock makes it purer.
+"""
+
+ALWAYS = 0.9
+"""A function in which the host is for so much of the time holds the loop: its lines are told apart."""
+
+INTO = 0.7
+"""A line within a called function is told instead of the call if it has so much of the call's share."""
+
+WORTH = 0.05
+"""Of the idle time; less is not told."""
+
+FIRST = 0.8
+"""A line that waits for the GPU comes first if it has so much of the largest share: what follows is late."""
+
+MOSTLY = 0.5
+"""Python during which the GPU is busy for more of the time than this is taken to launch."""
+
+BLOCK_S = 0.5
+REPLICATES = 200
+
+ROUNDS = 20
+"""Of the estimate of how long stacks last; it has settled by then."""
+
+_SEED = 20260101
+
+
+@dataclass(frozen=True, slots=True)
+class StageShare:
+    """What workers of the DataLoader do: share of the time that they work, and the line of the program."""
+
+    stage: Stage
+    share: float
+    frame: Frame | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """
+    A line of the program that the GPU waits for.
+
+    `share` of the idle time would be gone without it, with its 95 % interval; `drained` is the part of it
+    that comes after the line, because it waited for the GPU. `path` leads from the program's first line to
+    `frame`. `stages` says what the workers did, where the line waits for a DataLoader.
+    """
+
+    activity: Activity
+    frame: Frame
+    text: str
+    path: tuple[Frame, ...]
+    share: float
+    low: float
+    high: float
+    drained: float
+    stages: tuple[StageShare, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HostCauses:
+    """
+    Causes of the idle time of one GPU, the largest first.
+
+    `idle`: share of the time that the GPU had nothing to do, where both were looked at, `seconds` long, with
+    `moments` at which the host was seen. `offset_s` was added to the stacks' clock. `told`: how much the
+    lines tell of the idle time, in nats over all moments; more for the GPU that the process feeds than for
+    another. `reason`: why there are no causes, empty where there are.
+    """
+
+    causes: tuple[Cause, ...] = ()
+    idle: float = math.nan
+    seconds: float = 0.0
+    moments: int = 0
+    offset_s: float = 0.0
+    told: float = 0.0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Moments:
+    """When the thread was seen, with which leaf (path and activity), and for how many moments each counts."""
+
+    time_ns: IntArray
+    leaf: IntArray
+    weight: FloatArray
+
+    def where(self, keep: BoolArray) -> _Moments:
+        return _Moments(self.time_ns[keep], self.leaf[keep], self.weight[keep])
+
+    @property
+    def count(self) -> float:
+        return float(self.weight.sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Idle:
+    """
+    The GPU's idle time as a function of time: `value[i]` in [edge[i], edge[i + 1]), NaN outside of windows.
+
+    Gaps that can be placed, row by row: `start_ns`, `end_ns`. Samples with shorter ones: `short_start_ns`,
+    `short_end_ns`, `short_s` idle seconds in each.
+    """
+
+    edge: IntArray
+    value: FloatArray
+    start_ns: IntArray
+    end_ns: IntArray
+    short_start_ns: IntArray
+    short_end_ns: IntArray
+    short_s: FloatArray
+    covered_s: float
+
+    def at(self, time_ns: IntArray) -> FloatArray:
+        """The idle share at each of *time_ns*, NaN where not sampled."""
+        place = np.searchsorted(self.edge, time_ns, side="right") - 1
+        inside = (place >= 0) & (place < len(self.value))
+        return np.where(inside, self.value[np.clip(place, 0, len(self.value) - 1)], np.nan)
+
+
+def host_causes(stacks: HostStacks, pm: Samples) -> HostCauses:
+    """What the host did while the GPU of the PM samples *pm* was idle."""
+    main = next((p for p in stacks.processes if p.role == "main"), None)
+    if main is None or not len(main):
+        return HostCauses(reason=stacks.doubts[0] if stacks.doubts else "The host was not sampled.")
+    idle = _idle(pm, start_ns=main.start_ns, end_ns=main.end_ns)
+    if idle is None:
+        return HostCauses(reason="No hardware counters were sampled while the host was.")
+    text_of = _texts(stacks)
+    leaves, moments = _moments(main, text_of)
+    offset_ns = _offset_ns(moments, idle, slack_ns=main.slack_ns)
+    moments = _Moments(moments.time_ns + offset_ns, moments.leaf, moments.weight)
+    moments = moments.where(np.isfinite(idle.at(moments.time_ns)))
+    if not len(moments.time_ns):
+        return HostCauses(reason="No hardware counters were sampled while the host was.")
+    idle_s = float(np.sum(idle.end_ns - idle.start_ns)) / 1e9 + float(np.sum(idle.short_s))
+    known: dict[str, Any] = {
+        "idle": idle_s / idle.covered_s,
+        "seconds": idle.covered_s,
+        "moments": round(moments.count),
+        "offset_s": offset_ns / 1e9,
+        "told": moments.count * _information(moments, idle.at(moments.time_ns)),
+    }
+    if known["moments"] < LEAST_SAMPLES:
+        return HostCauses(**known, reason="The host was seen too rarely while the counters were sampled.")
+    if known["idle"] < LEAST_IDLE:
+        return HostCauses(**known, reason="The GPU was hardly idle while the host was sampled.")
+    shares = _Shares(leaves, moments, idle, rate_hz=moments.count / idle.covered_s)
+    found = _told(leaves, moments, shares, text_of)
+    stages = _stages(stacks, text_of)
+    causes = tuple(_with_stages(cause, stages) for cause in found)
+    return HostCauses(causes, **known)
+
+
+def _texts(stacks: HostStacks) -> TextOf:
+    lines = stacks.lines
+
+    def text_of(frame: Frame) -> str:
+        return lines.get((frame.file, frame.line), "")
+
+    return text_of
+
+
+# --- moments -----------------------------------------------------------------------------------
+
+
+def moments_of(
+    process: ProcessStacks, thread: int, kind_of: IntArray
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """
+    Moments at which *thread* was seen: time, stack and weight, where 1 is one moment.
+
+    py-spy writes down a moment only if the stack is another than before. How many moments with the same one
+    follow is not known, nor when it ended: at a rate r, with stacks that last 1/v longer on average once they
+    are seen, the rest R of the time D until the next change has the density exp((r - v) R), 0 < R < D. So
+    moments at distances of 1/r follow, each with the chance that the stack lasted until then. v is estimated
+    for each kind of stack (*kind_of*: stack -> kind) from the means of R (expectation maximisation).
+    """
+    rows = process.thread == thread
+    time_ns, stack = process.time_ns[rows], process.stack[rows]
+    length_s = np.diff(time_ns, append=max(process.end_ns, int(time_ns[-1]))) / 1e9
+    growth = _growth_hz(length_s, kind_of[stack], rate_hz=process.rate_hz)
+    count = np.ceil(process.rate_hz * length_s).astype(np.int64)
+    which = np.repeat(np.arange(len(time_ns)), count)
+    nth = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
+    since = (nth + 0.5) / count[which]
+    x = np.clip(growth * length_s, -500, 500)[which]
+    flat = np.abs(x) < 1e-6
+    lasts = np.where(flat, 1 - since, np.expm1(-x * (1 - since)) / np.expm1(-np.where(flat, 1.0, x)))
+    times = np.concatenate([time_ns, time_ns[which] + (since * length_s[which] * 1e9).astype(np.int64)])
+    weight = np.concatenate(
+        [np.ones(len(time_ns)), lasts * (process.rate_hz * length_s / np.maximum(count, 1))[which]]
+    )
+    order = np.argsort(times, kind="stable")
+    return times[order], np.concatenate([stack, stack[which]])[order], weight[order]
+
+
+def _growth_hz(length_s: FloatArray, kind: IntArray, *, rate_hz: float) -> FloatArray:
+    """r - v for each of the stacks that were seen *length_s* before another one was."""
+    kinds = int(kind.max(initial=-1)) + 1
+    count = np.maximum(np.bincount(kind + 1, minlength=kinds + 1), 1)
+    rest_s = np.minimum(length_s, 1 / rate_hz) / 2
+    growth = np.zeros_like(length_s)
+    for _ in range(ROUNDS):
+        mean_s = np.maximum(np.bincount(kind + 1, rest_s, kinds + 1) / count, 1e-6)
+        growth = rate_hz - 1 / mean_s[kind + 1]
+        x = growth * length_s
+        # The mean of u on (0, 1) with the density exp(x u): 1 / (1 - exp(-x)) - 1 / x, 1/2 + x/12 near 0.
+        near = np.abs(x) < 1e-3
+        safe = np.clip(np.where(near, 1.0, x), -500, 500)
+        rest_s = length_s * np.where(near, 0.5 + x / 12, -1 / np.expm1(-safe) - 1 / safe)
+    return growth
+
+
+def main_thread(process: ProcessStacks) -> int:
+    """The thread that runs the program: that which began with its module, else the one that changes most."""
+    names = [{process.frames[s[-1]].function for s in [process.stacks[k]] if s} for k in process.stack]
+    module = Counter(
+        int(t) for t, name in zip(process.thread, names, strict=True) if name & {"<module>", "_run_code"}
+    )
+    return (module or Counter(process.thread.tolist())).most_common(1)[0][0]
+
+
+def _moments(process: ProcessStacks, text_of: TextOf) -> tuple[list[Meaning], _Moments]:
+    thread = main_thread(process)
+    number: dict[Meaning, int] = {}
+    leaf_of = np.full(len(process.stacks), -1, np.int64)
+    for k in np.unique(process.stack[process.thread == thread]).tolist():
+        frames = [process.frames[i] for i in process.stacks[k]]
+        if frames:
+            leaf_of[k] = number.setdefault(meaning(frames, text_of), len(number))
+    time_ns, stack, weight = moments_of(process, thread, leaf_of)
+    found = _Moments(time_ns, leaf_of[stack], weight)
+    return list(number), found.where(found.leaf >= 0)
+
+
+# --- idle time ---------------------------------------------------------------------------------
+
+
+def _idle(pm: Samples, *, start_ns: int, end_ns: int) -> _Idle | None:
+    """Idle time of the samples between two moments; None without any."""
+    table = pm.between(start_ns, end_ns)
+    table = table.where(np.isfinite(table.column("gr_active")) & (table.end_ns > table.start_ns))
+    if len(table) < 2:
+        return None
+    start, end = table.start_ns, table.end_ns
+    gr = np.clip(table.column("gr_active"), 0.0, 1.0)
+    period = float(np.median(end - start))
+    touches = np.abs(start[1:] - end[:-1]) <= 0.5 * period  # row i and i + 1
+    before, after = np.append(False, touches), np.append(touches, False)
+    left = np.where(before, np.append(1.0, gr[:-1]), np.nan)
+    right = np.where(after, np.append(gr[1:], 1.0), np.nan)
+    void, partial = gr < VOID, (gr >= VOID) & (gr < FULL)
+    # Two neighbours that are partly idle between two full ones are one gap across their border.
+    two_left = np.append(False, partial[:-1] & partial[1:] & touches)  # the right one of two
+    outer = np.append(np.append(1.0, 1.0), left[1:-1])[: len(gr)]
+    across = two_left & (right >= FULL) & (outer >= FULL)
+    across &= (1 - gr) + (1 - np.append(1.0, gr[:-1])) >= 0.3
+    first_across = np.append(across[1:], False)
+    # In which part of a partly idle sample the gap lies: at its end, at its beginning, or who knows.
+    at_end = partial & ((right < VOID) | first_across)
+    at_begin = partial & ((left < VOID) | across)
+    both = at_end & at_begin
+    short = partial & ~at_end & ~at_begin
+    idle_ns = ((1 - gr) * (end - start)).astype(np.int64)
+    pieces: list[tuple[int, int, float]] = []
+    gaps: list[list[int]] = []
+
+    def gap(a: int, b: int) -> None:
+        if gaps and a <= gaps[-1][1] + 1000:
+            gaps[-1][1] = b
+        elif b > a:
+            gaps.append([a, b])
+
+    for i in range(len(gr)):
+        a, b, lost = int(start[i]), int(end[i]), int(idle_ns[i])
+        if pieces and a < pieces[-1][1]:
+            a = pieces[-1][1]
+        if b <= a:
+            continue
+        lost = min(lost, b - a)
+        if void[i]:
+            pieces.append((a, b, 1.0))
+            gap(a, b)
+        elif both[i]:
+            half = lost // 2
+            pieces += [(a, a + half, 1.0), (a + half, b - half, 0.0), (b - half, b, 1.0)]
+            gap(a, a + half)
+            gap(b - half, b)
+        elif at_end[i]:
+            pieces += [(a, b - lost, 0.0), (b - lost, b, 1.0)]
+            gap(b - lost, b)
+        elif at_begin[i]:
+            pieces += [(a, a + lost, 1.0), (a + lost, b, 0.0)]
+            gap(a, a + lost)
+        else:
+            pieces.append((a, b, 1 - float(gr[i])))
+        if not after[i]:
+            pieces.append(
+                (b, b + (1 << 62) - b, math.nan) if i == len(gr) - 1 else (b, int(start[i + 1]), math.nan)
+            )
+    pieces = [p for p in pieces if p[1] > p[0]]
+    edge = np.array([p[0] for p in pieces], np.int64)
+    value = np.array([p[2] for p in pieces])
+    table_of_gaps = np.array(gaps, np.int64).reshape(-1, 2)
+    return _Idle(
+        edge=edge,
+        value=value,
+        start_ns=table_of_gaps[:, 0],
+        end_ns=table_of_gaps[:, 1],
+        short_start_ns=start[short],
+        short_end_ns=end[short],
+        short_s=idle_ns[short] / 1e9,
+        covered_s=float(np.sum(end - start)) / 1e9,
+    )
+
+
+def _offset_ns(moments: _Moments, idle: _Idle, *, slack_ns: int) -> int:
+    """What to add to the times of *moments*, so that the lines tell most of whether the GPU is idle."""
+    steps = slack_ns // OFFSET_STEP_NS
+    best, best_score = 0, -math.inf
+    for step in sorted(range(-steps, steps + 1), key=abs):
+        offset_ns = step * OFFSET_STEP_NS
+        value = idle.at(moments.time_ns + offset_ns)
+        known = np.isfinite(value)
+        if known.sum() < 2:
+            continue
+        seen = moments.where(known)
+        told = TEMPER * seen.count * _information(seen, value[known])
+        score = told - 0.5 * (CLOCK_SIGMAS * offset_ns / slack_ns) ** 2
+        if score > best_score:
+            best, best_score = offset_ns, score
+    return best
+
+
+def _information(moments: _Moments, idle: FloatArray) -> float:
+    """Mutual information in nats of the leaf and of whether the GPU is idle."""
+    leaf, weight = moments.leaf, moments.weight
+    table: Any = np.stack([np.bincount(leaf, weight * idle), np.bincount(leaf, weight * (1 - idle))])
+    table = table / moments.count
+    independent = table.sum(0) * table.sum(1)[:, None]
+    there = table > 0
+    return float(np.sum(table[there] * np.log(table[there] / independent[there])))
+
+
+# --- shares ------------------------------------------------------------------------------------
+
+
+class _Shares:
+    """
+    The share of the idle time of each leaf, and of `REPLICATES` resampled sets of blocks.
+
+    `share`, `drained` have shape (leaves,), `replicates` (REPLICATES, leaves).
+    """
+
+    def __init__(self, leaves: Sequence[Meaning], moments: _Moments, idle: _Idle, *, rate_hz: float) -> None:
+        self._waits = np.array([m.activity in WAITS_FOR_GPU for m in leaves])
+        self._copies = np.array([m.activity == "copying" for m in leaves])
+        self._others = np.array([m.activity in WAITS_FOR_OTHERS for m in leaves])
+        self._launches = np.array([m.activity in LAUNCHING for m in leaves])
+        self._python = np.array([m.activity == "python" for m in leaves])
+        self._n = len(leaves)
+        self._rate_hz = rate_hz
+        self._sum(moments, idle)
+        ones = np.ones(self._blocks)
+        self.share, self.drained = self._shares(ones)
+        draw = np.random.default_rng(_SEED)
+        weights = draw.multinomial(self._blocks, np.full(self._blocks, 1 / self._blocks), REPLICATES)
+        self.replicates = np.array([self._shares(w.astype(np.float64))[0] for w in weights])
+
+    def _sum(self, moments: _Moments, idle: _Idle) -> None:
+        origin = int(idle.edge[0])
+
+        def block(time_ns: IntArray) -> IntArray:
+            return np.asarray((time_ns - origin) / (BLOCK_S * 1e9), np.int64)
+
+        time_ns, leaf, weight = moments.time_ns, moments.leaf, moments.weight
+        value = idle.at(time_ns)
+        in_short = _inside(time_ns, idle.short_start_ns, idle.short_end_ns)
+        in_gap = _inside(time_ns, idle.start_ns, idle.end_ns)
+        last = max(int(block(a).max(initial=0)) for a in (time_ns, idle.start_ns, idle.short_start_ns))
+        self._blocks = last + 1
+
+        def table(block_of: IntArray, leaf_of: IntArray, weight: FloatArray) -> FloatArray:
+            flat: Any = np.bincount(block_of * self._n + leaf_of, weight, self._blocks * self._n)
+            return np.asarray(flat, np.float64).reshape(self._blocks, self._n)
+
+        at = block(time_ns)
+        # A wait for the GPU is over when a gap begins: a moment that is only likely is none there.
+        over = in_gap & (self._waits & ~self._copies)[leaf] & (weight < 1.0)
+        weight = np.where(over, 0.0, weight)
+        self._in_gap = table(at, leaf, weight * in_gap)
+        self._in_short = table(at, leaf, weight * np.where(in_short, value, 0.0))
+        # A wait for the GPU ends when that runs dry: near short gaps the GPU was busy throughout it.
+        busy = np.where(in_short & self._waits[leaf], 1.0, np.where(in_gap, 0.0, 1.0 - value))
+        self._busy = table(at, leaf, weight * busy)
+        length_s = (idle.end_ns - idle.start_ns) / 1e9
+        self._gap_s = np.bincount(block(idle.start_ns), length_s, self._blocks)
+        self._short_s = np.bincount(block(idle.short_start_ns), idle.short_s, self._blocks)
+        self._begun = np.zeros((self._blocks, self._n))
+        self._paced = np.zeros((self._blocks, self._n))
+        self._paced_of = np.zeros((self._blocks, self._n))
+        window_s = np.clip(0.25 * length_s, BEGINS_WITHIN_S, BEGINS_LONGEST / self._rate_hz)
+        expected = self._rate_hz * window_s
+        first = np.searchsorted(time_ns, idle.start_ns - UNCERTAIN_NS - (window_s * 1e9).astype(np.int64))
+        stop = np.searchsorted(time_ns, idle.start_ns - UNCERTAIN_NS)
+        end = np.searchsorted(time_ns, idle.end_ns)
+        begin = np.searchsorted(time_ns, idle.start_ns)
+        for k, b in enumerate(block(idle.start_ns).tolist()):
+            if stop[k] <= first[k]:
+                continue
+            before = slice(first[k], stop[k])
+            part = length_s[k] / expected[k] * weight[before]
+            np.add.at(self._begun[b], leaf[before], part)
+            if end[k] > begin[k]:
+                meanwhile = slice(begin[k], end[k])
+                paced = float(_normed(weight[meanwhile]) @ self._others[leaf[meanwhile]])
+                np.add.at(self._paced[b], leaf[before], part * paced)
+                np.add.at(self._paced_of[b], leaf[before], part)
+        self._near = np.zeros((self._blocks, self._n))
+        reach = idle.short_end_ns - idle.short_start_ns
+        first = np.searchsorted(time_ns, idle.short_start_ns - reach)
+        stop = np.searchsorted(time_ns, idle.short_end_ns)
+        for k, b in enumerate(block(idle.short_start_ns).tolist()):
+            if stop[k] > first[k]:
+                near = slice(first[k], stop[k])
+                np.add.at(self._near[b], leaf[near], idle.short_s[k] * weight[near])
+
+    def _shares(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        gap_s, short_s = float(weights @ self._gap_s), float(weights @ self._short_s)
+        idle_s = gap_s + short_s
+        if not idle_s > 0:
+            return np.zeros(self._n), np.zeros(self._n)
+        in_gap, in_short, busy = weights @ self._in_gap, weights @ self._in_short, weights @ self._busy
+        begun, near = weights @ self._begun, weights @ self._near
+        direct_gap = gap_s * _normed(in_gap)
+        paced = (weights @ self._paced) / np.maximum(weights @ self._paced_of, 1e-12)
+        drained = np.where(self._waits, gap_s * _normed(begun) * (1 - paced), 0.0)
+        drained = np.maximum(drained - np.where(self._waits, direct_gap * _normed(begun), 0.0), 0.0)
+        waits_near = _normed(near) * self._waits
+        synced = float(waits_near.sum())
+        of_short = short_s * (1.0 if synced >= SYNCED else synced)
+        if synced > 0:
+            drained = drained + of_short * waits_near / synced
+        drained = np.minimum(drained, busy / self._rate_hz)
+        left_short = max(
+            0.0, short_s - float(np.sum(np.minimum(of_short * waits_near / max(synced, 1e-12), drained)))
+        )
+        direct_short = left_short * _normed(np.where(self._waits & ~self._copies, 0.0, in_short))
+        # What launches has to be done: it gets what nothing else explains.
+        idle_part = in_gap + in_short
+        launches = self._launches | (self._python & (idle_part < MOSTLY * (idle_part + busy)))
+        direct = direct_gap + direct_short
+        explained = float(np.sum(drained)) + float(np.sum(direct[~launches]))
+        launching = float(np.sum(direct[launches]))
+        if launching > 0:
+            factor = min(1.0, max(0.0, idle_s - explained) / launching)
+            direct = np.where(launches, direct * factor, direct)
+        return np.minimum((direct + drained) / idle_s, 1.0), drained / idle_s
+
+
+def _normed(weights: FloatArray) -> FloatArray:
+    total = float(weights.sum())
+    return weights / total if total > 0 else np.zeros_like(weights)
+
+
+def _inside(time_ns: IntArray, start_ns: IntArray, end_ns: IntArray) -> BoolArray:
+    if not len(start_ns):
+        return np.zeros(len(time_ns), np.bool_)
+    place = np.searchsorted(start_ns, time_ns, side="right") - 1
+    return (place >= 0) & (time_ns < end_ns[np.maximum(place, 0)])
+
+
+# --- lines -------------------------------------------------------------------------------------
+
+
+def _told(leaves: Sequence[Meaning], moments: _Moments, shares: _Shares, text_of: TextOf) -> list[Cause]:
+    """Leaves put together to lines worth telling."""
+    weight = np.asarray(np.bincount(moments.leaf, moments.weight, len(leaves)), np.float64)
+    depth = _loop_depth(leaves, weight)
+    children: dict[tuple[Frame, ...], set[tuple[Frame, ...]]] = defaultdict(set)
+    members: dict[tuple[Frame, ...], list[int]] = defaultdict(list)
+    roots: set[tuple[Frame, ...]] = set()
+    for k, leaf in enumerate(leaves):
+        base = min(depth, len(leaf.path) - 1)
+        roots.add(leaf.path[: base + 1])
+        for length in range(base + 1, len(leaf.path) + 1):
+            members[leaf.path[:length]].append(k)
+            if length > base + 1:
+                children[leaf.path[: length - 1]].add(leaf.path[:length])
+
+    def share(node: tuple[Frame, ...]) -> float:
+        return min(1.0, float(shares.share[members[node]].sum()))
+
+    def descend(node: tuple[Frame, ...]) -> list[tuple[Frame, ...]]:
+        whole = share(node)
+        below = sorted(children[node], key=share, reverse=True)
+        if not below or not whole > 0:
+            return [node]
+        if share(below[0]) >= INTO * whole:
+            return descend(below[0])
+        heavy = [c for c in below[:3] if share(c) >= 0.2 * whole]
+        # Several causes behind one call, unless it is one function whose lines share the work.
+        if (
+            len(heavy) > 1
+            and sum(map(share, heavy)) >= 0.8 * whole
+            and any(leaves[k].activity in WAITS_FOR_GPU for c in heavy for k in members[c])
+        ):
+            return [found for c in heavy for found in descend(c)]
+        return [node]
+
+    causes = []
+    for root in roots:
+        for node in descend(root):
+            if share(node) >= WORTH:
+                causes.append(_cause(node, members[node], leaves, shares, text_of))
+    causes.sort(key=lambda c: (-c.share, c.frame))
+    first = next(
+        (c for c in causes if c.activity in WAITS_FOR_GPU and c.share >= FIRST * causes[0].share), None
+    )
+    if first is not None:
+        causes.remove(first)
+        causes.insert(0, first)
+    return causes
+
+
+def _cause(
+    node: tuple[Frame, ...],
+    members: Sequence[int],
+    leaves: Sequence[Meaning],
+    shares: _Shares,
+    text_of: TextOf,
+) -> Cause:
+    of: dict[Activity, float] = defaultdict(float)
+    for k in members:
+        of[leaves[k].activity] += float(shares.share[k])
+    replicates = np.minimum(shares.replicates[:, list(members)].sum(1), 1.0)
+    low, high = np.quantile(replicates, (0.025, 0.975))
+    return Cause(
+        activity=max(of, key=lambda a: of[a]),
+        frame=node[-1],
+        text=text_of(node[-1]),
+        path=node,
+        share=min(1.0, float(shares.share[list(members)].sum())),
+        low=float(low),
+        high=float(high),
+        drained=min(1.0, float(shares.drained[list(members)].sum())),
+    )
+
+
+def _loop_depth(leaves: Sequence[Meaning], weight: FloatArray) -> int:
+    """How deep the function lies in which the host nearly always is: that which holds the loop."""
+    total = float(weight.sum())
+    depth = 0
+    alive = list(range(len(leaves)))
+    while True:
+        names: dict[tuple[str, str], float] = defaultdict(float)
+        for k in alive:
+            if len(leaves[k].path) > depth:
+                frame = leaves[k].path[depth]
+                names[frame.file, frame.function] += float(weight[k])
+        best = max(names, key=lambda n: names[n], default=None)
+        if best is None or names[best] < ALWAYS * total:
+            return max(0, depth - 1)
+        alive = [
+            k
+            for k in alive
+            if len(leaves[k].path) > depth
+            and (leaves[k].path[depth].file, leaves[k].path[depth].function) == best
+        ]
+        depth += 1
+
+
+# --- workers -----------------------------------------------------------------------------------
+
+
+def _stages(stacks: HostStacks, text_of: TextOf) -> tuple[StageShare, ...]:
+    """What the workers of the DataLoader did, as shares of the time that they worked."""
+    found: dict[tuple[Stage, Frame | None], float] = defaultdict(float)
+    for process in stacks.processes:
+        if process.role == "worker" and len(process):
+            kinds = np.arange(len(process.stacks))
+            _, stack, weight = moments_of(process, main_thread(process), kinds)
+            for k, seen in enumerate(np.bincount(stack, weight)):
+                what = stage([process.frames[i] for i in process.stacks[k]], text_of) if seen > 0 else None
+                if what is not None:
+                    found[what] += float(seen)
+    total = sum(found.values())
+    by_stage: dict[Stage, dict[Frame | None, float]] = defaultdict(dict)
+    for (name, frame), count in found.items():
+        by_stage[name][frame] = count
+    result = []
+    for name, frames_of in by_stage.items():
+        frame = max(frames_of, key=lambda f: frames_of[f])
+        share = sum(frames_of.values()) / total
+        if share >= WORTH:
+            result.append(StageShare(name, share, frame, "" if frame is None else text_of(frame)))
+    return tuple(sorted(result, key=lambda s: -s.share))
+
+
+def _with_stages(cause: Cause, stages: tuple[StageShare, ...]) -> Cause:
+    return replace(cause, stages=stages) if cause.activity == "loader" else cause
