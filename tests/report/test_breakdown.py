@@ -8,13 +8,17 @@ takes their place.
 from __future__ import annotations
 
 import json
+import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hand_written_look import ENGINE, Look
 from perfzero import __version__
-from perfzero.attribute.tree import Breakdown, break_down
+from perfzero.attribute.clock import Clock
+from perfzero.attribute.counted import Counted, Figure, Quantity, Sampled
+from perfzero.attribute.tree import Breakdown, Row, break_down
 from perfzero.report.breakdown import LINES, SCHEMA_VERSION, WIDTH, breakdown_json, lines
 
 ROOT = Path(__file__).parents[2]
@@ -193,6 +197,57 @@ def test_names_cannot_drive_the_terminal(tmp_path: Path) -> None:
     assert lines(broken_down(tmp_path, look)) == ["a b c  Net  100 %"]
 
 
+def test_shares_of_what_is_read_stand_beside_those_of_time(tmp_path: Path) -> None:
+    breakdown = sampled(broken_down(tmp_path), {})
+    alike = [
+        replace(a, row=read(a.row, share))
+        for a, share in zip(breakdown.alike, (0.311, math.nan), strict=True)
+    ]
+    elsewhere = [read(row, 0.12) if row.name == "optimizer" else row for row in breakdown.elsewhere]
+    breakdown = replace(breakdown, alike=tuple(alike), elsewhere=tuple(elsewhere))
+
+    assert lines(breakdown) == [
+        "layer1.*.conv1  Conv2d ×2        50 %  31 % of DRAM reads  [256,64,56,56] NCHW bf16  model.py:41",
+        "fc              Linear           30 %                      [8,64] fp32               model.py:41",
+        "optimizer       aten::_foreach…  15 %  12 % of DRAM reads                            train.py:9",
+        "unattributed                      5 %",
+    ]
+
+
+def test_with_shares_of_reads_a_long_line_fits_as_well(tmp_path: Path) -> None:
+    look = Look()
+    look.module("a" * 60, "ALongNameOfAClass" * 3, 1, 30, site="a/folder" * 9 + "/file.py:3")
+    look.op("aten::x", 2, 20, shapes=[[2**61] * 16], types=["Type" * 1000])
+    look.kernel("k", 200, 210, correlation=look.launch(5, name="cudaGraphLaunch"))
+    breakdown = broken_down(tmp_path, look)
+    (alike,) = breakdown.alike
+    (line,) = lines(replace(breakdown, alike=(replace(alike, row=read(alike.row, 0.999)),)))
+
+    assert len(line) <= WIDTH
+    assert " 100 %  99.9 % of DRAM reads  [2305843009213693952,2…  …" in line
+
+
+def read(row: Row, share: float) -> Row:
+    """*row* with a share of the reads; not told where that is NaN."""
+    return replace(row, counted=Counted(dram_read_bytes=Figure(share * 1e9, 0.0, 1e9, share)))
+
+
+def sampled(breakdown: Breakdown, reads: dict[str, Figure]) -> Breakdown:
+    """*breakdown* as if counters had been sampled, with what kernels read by name."""
+    return replace(
+        breakdown,
+        kernels=tuple(
+            replace(k, row=replace(k.row, counted=Counted(dram_read_bytes=reads.get(k.row.name))))
+            for k in breakdown.kernels
+        ),
+        counted=Counted(dram_read_bytes=Figure(8e9, 7.9e9, 8.1e9, 1.0)),
+        sampled=Sampled(
+            900, 20_000.0, 0.97, Clock(1, 1500.0, known=True),
+            (Quantity("dram_read_bytes", 8e9, 4e8, 0.05, 0.8),),
+        ),
+    )  # fmt: skip
+
+
 # --- the file
 
 
@@ -243,8 +298,10 @@ def test_a_module_in_the_file(tmp_path: Path) -> None:
             "kernel": "fprop",
             "module": "layer1.0.conv1",
             "source": {"file": "model.py", "line": 41, "function": "forward"},
+            "counted": None,
         },
         "total": time,
+        "total_counted": None,
     }
 
 
@@ -265,9 +322,38 @@ def test_a_missing_number_is_null(tmp_path: Path) -> None:
     assert json.loads(text)["looks"][0]["total"]["share"] is None
 
 
+def test_without_counters_they_are_null(tmp_path: Path) -> None:
+    (look,) = document(tmp_path)["looks"]
+    assert look["counted"] is look["sampled"] is None
+    assert all(row["counted"] is None for row in look["operators"])
+
+
+def test_counters_are_in_the_file(tmp_path: Path) -> None:
+    breakdown = sampled(broken_down(tmp_path), {"gemm": Figure(math.nan, 0.0, 5e9, math.nan, ("adam",), 4e9)})
+    text = breakdown_json({"x": breakdown}, recording="x")
+    (look,) = json.loads(text)["looks"]
+    gemm = next(k["row"]["counted"] for k in look["kernels"] if k["row"]["name"] == "gemm")
+
+    assert gemm["dram_read_bytes"] == {
+        "value": None, "low": 0.0, "high": 5e9, "share": None, "with_rows": ["adam"], "together": 4e9,
+    }  # fmt: skip
+    assert gemm["dram_write_bytes"] is None
+    assert look["sampled"]["clock"]["offset_ns"] == 1500.0
+    assert look["sampled"]["clock"]["drift_error"] is None
+    assert look["sampled"]["quantities"] == [
+        {
+            "name": "dram_read_bytes", "counted": 8e9, "unattributed": 4e8,
+            "unattributed_share": 0.05, "misfit": 0.8,
+        }
+    ]  # fmt: skip
+
+
 def test_every_field_of_the_file_is_documented(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "attribution.md").read_text()
-    undocumented = {name for name in names(document(tmp_path)) if f"`{name}`" not in page}
+    counted = sampled(broken_down(tmp_path), {"gemm": Figure(1e9, 0.0, 5e9)})
+    text = breakdown_json({"x": counted}, recording="x")
+    found = names(document(tmp_path)) | names(json.loads(text))
+    undocumented = {name for name in found if f"`{name}`" not in page}
 
     assert undocumented == set()
 

@@ -9,6 +9,9 @@ Modules form a tree along the dots of their paths. `own` is what no deeper modul
 that lies below. What belongs to no module stands beside the tree, in `elsewhere`, and is never left out.
 Models in one process share one tree: a trace does not say which of two outermost modules a path belongs to.
 But an outermost module that never calls one with a path, such as a loss, stands beside it by itself.
+
+Where the GPU's counters were sampled while the trace was taken, each row also has what its kernels read,
+wrote and kept busy (`counted.py`).
 """
 
 from __future__ import annotations
@@ -16,12 +19,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 
-from perfzero.attribute.earlier import without_earlier
+from perfzero.attribute.counted import Counted, Counting, Sampled, count
+from perfzero.attribute.earlier import is_earlier, without_earlier
 from perfzero.attribute.layout import Layout, layout
 from perfzero.attribute.owners import (
     BACKWARD,
@@ -35,13 +39,23 @@ from perfzero.attribute.owners import (
     Owners,
     find_owners,
 )
+from perfzero.attribute.positions import kernels_of
 from perfzero.traces import WORK_KINDS, BoolArray, Spans, Tensor, Trace, Work, WorkKind
-from perfzero.values import IntArray
+from perfzero.values import IntArray, Samples
 
 OPTIMIZER_ROW = "optimizer"
 REPLAYS_ROW = "graph replays"
 OUTSIDE_ROW = "outside modules"
 UNATTRIBUTED_ROW = "unattributed"
+
+SEVERAL_GPUS = "The trace holds work of several GPUs, so counters are not shared out to it."
+NOT_SAMPLED = "No sample of the GPU's counters lies in the trace."
+CLOCK_UNKNOWN = (
+    "The clocks of trace and counters could not be held against each other, and were taken as one."
+)
+
+LONG_SAMPLES_NS = 200_000
+"""Longer samples tell single kernels from each other only after hundreds of steps."""
 
 T = TypeVar("T", bound=Hashable)
 
@@ -104,6 +118,7 @@ class Row:
 
     `call`: the operator's call, of those in the forward pass where there are any; `kernel`, `module`: names,
     the latter None where none of the time belongs to a module; `source`: where the program asks for it.
+    `counted` is None where no counters were sampled.
     """
 
     name: str
@@ -112,6 +127,7 @@ class Row:
     kernel: str = ""
     module: str | None = None
     source: SourceLine | None = None
+    counted: Counted | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +146,7 @@ class Module:
     depth: int
     own: Row
     total: GpuTime
+    total_counted: Counted | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +178,8 @@ class Breakdown:
     `modules` are in the order of the tree, the heaviest first at each level; `alike` are the modules with
     time of their own, like ones taken together; `elsewhere` are the rows optimizer, graph replays,
     outside modules, unattributed. All else is ordered by time. `operators` ends with the row unattributed:
-    work that no operator launched.
+    work that no operator launched. `sampled` is how counters were sampled meanwhile, and `counted` what they
+    tell of all work; None without.
     """
 
     total: GpuTime
@@ -173,14 +191,20 @@ class Breakdown:
     operators: tuple[Row, ...]
     kernels: tuple[KernelRow, ...]
     doubts: tuple[str, ...] = ()
+    sampled: Sampled | None = None
+    counted: Counted | None = None
 
 
-def break_down(trace: Trace) -> Breakdown:
-    """The breakdown of *trace*, without the work that was launched before it began."""
-    trace = without_earlier(trace)
+def break_down(trace: Trace, samples: Samples | None = None) -> Breakdown:
+    """
+    The breakdown of *trace*, without the work that was launched before it began.
+
+    *samples* are of the counters of the trace's GPU, taken meanwhile.
+    """
+    whole, trace = trace, without_earlier(trace)
     table = _Table(trace, find_owners(trace))
     modules = table.modules()
-    return Breakdown(
+    breakdown = Breakdown(
         total=table.time(np.arange(len(trace.work))),
         busy_ns=table.busy_ns,
         steps=table.steps,
@@ -191,6 +215,62 @@ def break_down(trace: Trace) -> Breakdown:
         kernels=table.kernels(),
         doubts=(*trace.doubts, *_doubts(trace, table)),
     )
+    if samples is None or not len(samples) or not len(trace.work):
+        return breakdown
+    if len(np.unique(whole.work.device)) > 1:
+        return replace(breakdown, doubts=(*breakdown.doubts, SEVERAL_GPUS))
+    counting = _counting(whole, table, samples)
+    if counting is None:
+        return replace(breakdown, doubts=(*breakdown.doubts, NOT_SAMPLED))
+    return _with_counters(breakdown, table, counting)
+
+
+def _counting(whole: Trace, table: _Table, samples: Samples) -> Counting | None:
+    """*samples* shared out to all work, for what was launched earlier is one more step to learn from."""
+    kept = np.flatnonzero(~is_earlier(whole))
+    call = np.full(len(whole.work), -1, np.int64)
+    call[kept] = table.call
+    return count(kernels_of(whole, call), samples, kept)
+
+
+def _with_counters(breakdown: Breakdown, table: _Table, counting: Counting) -> Breakdown:
+    """*breakdown* with what is counted in each of its rows."""
+
+    def counted(of: Sequence[Row]) -> list[Row]:
+        sets = [table.rows_of.get(id(row), _NONE) for row in of]
+        told = counting.told(sets, [row.name for row in of])
+        return [replace(row, counted=c) for row, c in zip(of, told, strict=True)]
+
+    modules, alike, kernels = breakdown.modules, breakdown.alike, breakdown.kernels
+    totals = counting.told([table.below[m.path] for m in modules])
+    return replace(
+        breakdown,
+        modules=tuple(
+            replace(m, own=row, total_counted=total)
+            for m, row, total in zip(modules, counted([m.own for m in modules]), totals, strict=True)
+        ),
+        alike=tuple(
+            replace(a, row=row) for a, row in zip(alike, counted([a.row for a in alike]), strict=True)
+        ),
+        elsewhere=tuple(counted(breakdown.elsewhere)),
+        operators=tuple(counted(breakdown.operators)),
+        kernels=tuple(
+            replace(k, row=row) for k, row in zip(kernels, counted([k.row for k in kernels]), strict=True)
+        ),
+        sampled=counting.sampled,
+        counted=counting.told([np.arange(len(table.length_ns))])[0],
+        doubts=(*breakdown.doubts, *_doubts_of(counting.sampled)),
+    )
+
+
+def _doubts_of(sampled: Sampled) -> Iterable[str]:
+    if not sampled.clock.known:
+        yield CLOCK_UNKNOWN
+    if sampled.period_ns > LONG_SAMPLES_NS:
+        yield (
+            f"The counters' samples are {sampled.period_ns / 1e6:.1f} ms long: "
+            "modules can be trusted, single kernels less."
+        )
 
 
 def busy_ns(work: Work) -> int:
@@ -222,8 +302,10 @@ class _Table:
         operators = trace.operators
         self._operator = _mapped(operators.spans.what, owners.operator)
         inputs = _mapped(operators.inputs, owners.operator)
-        self._call, self._calls = _numbered(zip(self._operator.tolist(), inputs.tolist(), strict=True))
-        self._call[self._operator < 0] = -1
+        self.call, self._calls = _numbered(zip(self._operator.tolist(), inputs.tolist(), strict=True))
+        self.call[self._operator < 0] = -1
+        self.rows_of: dict[int, IntArray] = {}  # of each row that was made, by its identity
+        self.below: dict[str, IntArray] = {}  # of each module with those below it
         self._source, self._sources = self._different_sources()
         # Two classes may share a path, which then is one node of the tree.
         self._standing = _standing(trace)
@@ -255,11 +337,11 @@ class _Table:
         if not len(rows):
             return Row(name, self.time(rows))
         forward = rows[self.owners.phase[rows] == FORWARD]
-        call = self._heaviest(self._call, forward if len(forward) else rows)
+        call = self._heaviest(self.call, forward if len(forward) else rows)
         source = self._sources[self._heaviest(self._source, rows)]
         kernel = self._heaviest(self.trace.work.name, rows)
         path = self._heaviest(self._path, rows)
-        return Row(
+        row = Row(
             name,
             self.time(rows),
             None if call < 0 else self._call_at(call),
@@ -267,6 +349,8 @@ class _Table:
             None if path < 0 else self._paths[path],
             source,
         )
+        self.rows_of[id(row)] = rows
+        return row
 
     def modules(self) -> tuple[Module, ...]:
         """The tree of modules, each before those below it."""
@@ -281,7 +365,8 @@ class _Table:
         for path, rows in own.items():
             for above in above_of[path]:
                 below[above].append(rows)
-        totals = {path: self.time(np.concatenate(parts)) for path, parts in below.items()}
+        self.below = {path: np.concatenate(parts) for path, parts in below.items()}
+        totals = {path: self.time(rows) for path, rows in self.below.items()}
         children: dict[str, list[str]] = {path: [] for path in paths}
         for path in paths - beside - {""}:
             children[_parent(path)].append(path)

@@ -8,6 +8,7 @@ missing number null. docs/attribution.md describes every field.
 from __future__ import annotations
 
 import json
+import math
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -33,11 +34,17 @@ WORTH_TELLING = 0.01
 WIDTH = 96
 """A report is 100 columns wide at most, and indented."""
 
-_LEAST = (14, 10, 7, 43, 14)
+_PATH, _CLASS, _SHARE, _READS, _GIVEN, _SOURCE = range(6)
+"""The columns. That of reads is left out where no counters were sampled."""
+
+_LEAST = {_PATH: 14, _CLASS: 10, _SHARE: 7, _READS: 20, _GIVEN: 43, _SOURCE: 14}
 """So narrow may a column get where a line is too long; with what is between them they fill `WIDTH`."""
 
-_SHORTENED = (0, 4, 1, 3)
-"""The columns that give way, in this order: path, source, class, what goes in; the share stays whole."""
+_LEAST_GIVEN_BESIDE_READS = 21
+"""Beside the column of reads what goes in gets as narrow as this, so that a line fits `WIDTH` too."""
+
+_SHORTENED = (_PATH, _SOURCE, _CLASS, _GIVEN)
+"""The columns that give way, in this order; those of shares stay whole."""
 
 _SHAPE, _DTYPE = 24, 12
 """Characters of a shape and of a type: those in use are shorter, and one that is not widens every line."""
@@ -75,7 +82,8 @@ def lines(breakdown: Breakdown) -> list[str]:
     """
     What takes the most GPU time, a line each, the heaviest first; none where the trace holds no GPU work.
 
-    Path, class and how many are alike; share of the busy time; what goes in; where the program says so.
+    Path, class and how many are alike; share of the busy time, and of what is read from device memory where
+    that was counted; what goes in; where the program says so.
     """
     rows = sorted(_told(breakdown), key=lambda told: -told[0].time.share)[:LINES]
     folder = _folder([row.source.file for row, _ in rows if row.source is not None])
@@ -93,6 +101,8 @@ def _look(breakdown: Breakdown) -> dict[str, Any]:
         "operators": [asdict(r) for r in breakdown.operators],
         "kernels": [asdict(k) for k in breakdown.kernels],
         "doubts": breakdown.doubts,
+        "sampled": None if breakdown.sampled is None else asdict(breakdown.sampled),
+        "counted": None if breakdown.counted is None else asdict(breakdown.counted),
     }
 
 
@@ -109,12 +119,25 @@ def _told(breakdown: Breakdown) -> Iterator[tuple[Row, str]]:
 
 def _cells(row: Row, kind: str, folder: str) -> tuple[str, ...]:
     replayed = "by replay" if row.time.replay_ns * 2 > row.time.gpu_ns else ""
-    given = " ".join(part for part in (_given(row.call), replayed) if part)
-    cells = (row.name or "(model)", kind, text.percent(row.time.share), given, _place(row.source, folder))
+    given = " ".join(part for part in (given(row.call), replayed) if part)
+    cells = (
+        row.name or "(model)",
+        kind,
+        text.percent(row.time.share),
+        _reads(row),
+        given,
+        _place(row.source, folder),
+    )
     return tuple(text.printable(cell) for cell in cells)
 
 
-def _given(call: Call | None) -> str:
+def _reads(row: Row) -> str:
+    """What share of all reads from device memory the row makes; empty where that is not known."""
+    reads = None if row.counted is None else row.counted.dram_read_bytes
+    return "" if reads is None or math.isnan(reads.share) else f"{text.percent(reads.share)} of DRAM reads"
+
+
+def given(call: Call | None) -> str:
     """The main input of a call in words: "[256,64,56,56] NCHW bf16"."""
     if call is None or call.main is None:
         return ""
@@ -143,20 +166,23 @@ def _place(source: SourceLine | None, folder: str) -> str:
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    columns = [c for c in _LEAST if c != _READS or any(row[_READS] for row in rows)]
     if not rows:
         return []
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    excess = sum(widths) + 2 * (len(widths) - 1) - WIDTH
+    widths = {column: max(len(row[column]) for row in rows) for column in columns}
+    least = _LEAST if _READS not in columns else {**_LEAST, _GIVEN: _LEAST_GIVEN_BESIDE_READS}
+    excess = sum(widths.values()) + 2 * (len(widths) - 1) - WIDTH
     for column in _SHORTENED:
-        less = max(0, min(excess, widths[column] - _LEAST[column]))
+        less = max(0, min(excess, widths[column] - least[column]))
         widths[column] -= less
         excess -= less
     return ["  ".join(_fitted(row, widths)).rstrip() for row in rows]
 
 
-def _fitted(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+def _fitted(row: Sequence[str], widths: Mapping[int, int]) -> Iterator[str]:
     """The cells of a row in their widths; a path says most at its end, class and shape at the beginning."""
-    for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
+    for column, width in widths.items():
+        cell = row[column]
         if len(cell) > width:
-            cell = _cut(cell, width) if column in (1, 3) else "…" + cell[len(cell) - width + 1 :]
-        yield cell.rjust(width) if column == 2 else cell.ljust(width)
+            cell = _cut(cell, width) if column in (_CLASS, _GIVEN) else "…" + cell[len(cell) - width + 1 :]
+        yield cell.rjust(width) if column in (_SHARE, _READS) else cell.ljust(width)
