@@ -77,13 +77,16 @@ class Remedy:
     """
     A way out: what to do, what must hold first, and how to see that it worked.
 
-    `gain` is its own, where it differs from that of the finding, which is the first remedy's.
+    `gain` is its own, where it differs from that of the finding, which is the first remedy's. `topic`: what a
+    look inside the program can tell of it (`attribute.conditions`), and `seen` what one told, in a sentence.
     """
 
     text: str
     needs: tuple[str, ...] = ()
     verify: str = ""
     gain: Gain | None = None
+    topic: str = ""
+    seen: str = ""
 
 
 @dataclass(frozen=True, slots=True)

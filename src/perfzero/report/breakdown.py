@@ -119,13 +119,13 @@ def _told(breakdown: Breakdown) -> Iterator[tuple[Row, str]]:
 
 def _cells(row: Row, kind: str, folder: str) -> tuple[str, ...]:
     replayed = "by replay" if row.time.replay_ns * 2 > row.time.gpu_ns else ""
-    given = " ".join(part for part in (given(row.call), replayed) if part)
+    what = " ".join(part for part in (given(row.call), replayed) if part)
     cells = (
         row.name or "(model)",
         kind,
         text.percent(row.time.share),
         _reads(row),
-        given,
+        what,
         _place(row.source, folder),
     )
     return tuple(text.printable(cell) for cell in cells)

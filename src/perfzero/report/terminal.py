@@ -153,6 +153,8 @@ def _actions(report: Report, diagnosis: Diagnosis, say: Messages) -> Iterator[tu
             what = say["needs"].format(what=what.rstrip("."), needs=needs)
         gain = remedy.gain or (None if place else verdict.gain)
         yield say["or"] if place else say["do"], what, _expected(gain, say)
+        if remedy.seen:
+            yield "", text.printable(remedy.seen), ""
     if verdict.next_limit:
         yield say["then"], say["next_limit"].format(limit=text.printable(verdict.next_limit)), ""
     checks = [remedies[0].verify] if remedies and remedies[0].verify else []

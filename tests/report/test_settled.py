@@ -1,0 +1,115 @@
+"""A look settles what a remedy rests on: the layers are named, or the remedy goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from perfzero.attribute.conditions import Condition, Topic
+from perfzero.attribute.tree import Call, GpuTime, Row, SourceLine
+from perfzero.diagnose.remedies import OFFERS
+from perfzero.diagnose.verdict import Diagnosis, Remedy
+from perfzero.report.model import Report
+from perfzero.report.settled import NAMED, SETTLED, settled
+from perfzero.report.terminal import words
+from perfzero.text import ENGLISH
+from perfzero.traces import Tensor
+
+IMAGE = Call("aten::cudnn_convolution", (Tensor((256, 3, 224, 224), dtype="c10::BFloat16"),), 0, "NCHW")
+TIME = GpuTime(1000, 0.1, 500.0, 2, 1000, 0, 0, 0, 0)
+CHANNELS_LAST = Remedy(
+    "Use channels-last.",
+    ("it is a convolutional network under autocast", "memory allows"),
+    topic="channels_last",
+)
+
+
+def layer(name: str) -> Row:
+    return Row(name, TIME, IMAGE, source=SourceLine("/home/me/train.py", 41))
+
+
+def with_remedies(diagnosis: Diagnosis, *remedies: Remedy) -> Diagnosis:
+    assert diagnosis.verdict is not None
+    verdict = replace(diagnosis.verdict, remedies=remedies)
+    others = [f for f in diagnosis.findings if f is not diagnosis.verdict]
+    return replace(diagnosis, verdict=verdict, findings=(verdict, *others))
+
+
+def remedies(diagnosis: Diagnosis) -> tuple[Remedy, ...]:
+    assert diagnosis.verdict is not None
+    assert diagnosis.verdict is diagnosis.findings[0]
+    return diagnosis.verdict.remedies
+
+
+def test_a_condition_that_holds_is_said_with_its_layers_and_supposed_no_more(
+    starved: Diagnosis,
+) -> None:
+    seen = Condition("channels_last", True, 0.315, (layer("conv1"), layer("layer1.*.conv2")), 0.13)
+    [told] = remedies(settled(with_remedies(starved, CHANNELS_LAST), {"channels_last": seen}))
+
+    assert told.needs == ("memory allows",)
+    assert told.seen == (
+        "NCHW in conv1 [256,3,224,224] NCHW bf16, layer1.*.conv2 [256,3,224,224] NCHW bf16 (train.py:41): "
+        "32 % of the busy time, and transposes take 13 %."
+    )
+
+
+def test_a_remedy_whose_condition_does_not_hold_is_left_out(starved: Diagnosis) -> None:
+    other = Remedy("Fuse what runs between.")
+    before = with_remedies(starved, CHANNELS_LAST, other)
+
+    assert remedies(settled(before, {"channels_last": Condition("channels_last", False, 0.0)})) == (other,)
+
+
+def test_without_a_look_and_of_other_topics_nothing_changes(starved: Diagnosis) -> None:
+    before = with_remedies(starved, CHANNELS_LAST)
+
+    assert settled(before, {}) is before
+    assert settled(before, {"float64": Condition("float64", False, 0.0)}) == before
+
+
+def test_what_a_look_cannot_settle_stays_with_its_condition(starved: Diagnosis) -> None:
+    """Whether double precision is needed says nobody but its owner."""
+    remedy = Remedy("Make it float32.", ("double precision is not needed",), topic="float64")
+    before = with_remedies(starved, remedy)
+    [unseen] = remedies(settled(before, {"float64": Condition("float64", False, 0.0)}))
+    [seen] = remedies(settled(before, {"float64": Condition("float64", True, 0.5, (layer("aten::mm"),))}))
+
+    assert unseen == remedy
+    assert seen.needs == remedy.needs
+    assert seen.seen.startswith("In float64: aten::mm")
+
+
+def test_of_many_layers_the_first_are_named_and_the_others_counted(starved: Diagnosis) -> None:
+    rows = tuple(layer(f"conv{i}") for i in range(NAMED + 4))
+    seen = Condition("channels_last", True, 0.5, rows)
+    [told] = remedies(settled(with_remedies(starved, CHANNELS_LAST), {"channels_last": seen}))
+
+    assert "conv2 [256,3,224,224] NCHW bf16 and 4 more (train.py:41)" in told.seen
+
+
+def test_the_terminal_shows_it_below_the_remedy(
+    starved: Diagnosis, make_report: Callable[..., Report]
+) -> None:
+    seen = Condition("channels_last", True, 0.315, (layer("conv1"),), 0.13)
+    after = settled(with_remedies(starved, CHANNELS_LAST), {"channels_last": seen})
+    page = words(make_report(after))
+
+    assert page.index("Use channels-last") < page.index("NCHW in conv1")
+
+
+@pytest.mark.parametrize("topic", sorted(SETTLED))
+def test_each_condition_that_a_look_settles_is_one_of_a_remedy(topic: Topic) -> None:
+    """Word for word, or it would never be settled."""
+    needs = {need for offer in OFFERS if offer.remedy.topic == topic for need in offer.remedy.needs}
+
+    assert SETTLED[topic] in needs
+
+
+def test_each_topic_of_a_remedy_has_its_sentence() -> None:
+    topics = {offer.remedy.topic for offer in OFFERS if offer.remedy.topic}
+
+    assert topics
+    assert {f"seen_{topic}" for topic in topics} <= set(ENGLISH)
