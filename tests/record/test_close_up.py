@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perfzero.record.close_up import SAMPLES, CloseUp, period_for
+from perfzero.record.close_up import SAMPLES, CloseUp, period_for, samples_for
 from perfzero.record.policy import Settings
 from perfzero.record.selection import CLOSE_UP
 from puppet_sampler import MS, START, sampling
@@ -14,10 +14,19 @@ from puppet_sampler import MS, START, sampling
 
 def test_samples_are_as_fine_as_the_buffer_holds_them() -> None:
     assert period_for(0.1) == 10_000
-    assert period_for(0.5) == 42_000
+    assert period_for(0.5) == 36_000
+    assert period_for(0.5, samples=5000) == 100_000
     assert period_for(1e6) == 2_000_000
     for length_s in (0.1, 0.2, 0.5, 1.0, 3.0, 10.0, 24.0):
         assert length_s * 1e9 / period_for(length_s) <= SAMPLES
+
+
+def test_little_memory_makes_samples_fewer_and_never_none() -> None:
+    assert samples_for(100e9, gpus=1) == SAMPLES
+    assert samples_for(100e9, gpus=8) == SAMPLES
+    assert samples_for(4e9, gpus=1) == pytest.approx(6250)
+    assert samples_for(4e9, gpus=2) == pytest.approx(3125)
+    assert samples_for(0, gpus=1) == 1000
 
 
 def rested(stage: Any) -> Any:
@@ -35,14 +44,17 @@ def test_a_burst_is_opened_started_and_stopped_by_the_look(stage: Any) -> None:
     stage.go_on(0.4)
     stage.puppet.say("closed")
     stage.go_on()
-    assert stage.puppet.did[-1] == ("open", {"period_ns": 65_000, "drain_s": 0.775, "counters": CLOSE_UP})
+    assert stage.puppet.did[-1] == (
+        "open",
+        {"period_ns": 50_000, "drain_s": pytest.approx(0.688), "counters": CLOSE_UP},
+    )
     assert not close_up.opened
     stage.puppet.say("opened", metrics={}, left_out={})
     stage.go_on()
     assert close_up.opened
     close_up.start()
     stage.go_on()
-    assert stage.puppet.did[-1] == ("start", {"kind": "zoom", "duration_s": 0.775})
+    assert stage.puppet.did[-1] == ("start", {"kind": "zoom", "duration_s": pytest.approx(0.688)})
     assert not close_up.started
     stage.puppet.say("started", kind="zoom", start_ns=START, period_ns=100_000)
     assert close_up.started

@@ -487,6 +487,38 @@ def test_no_quota_holds_nothing_back_and_no_cgroup_is_unknown(tmp_path: Path) ->
     assert math.isnan(_proc.throttled_share(None, free))
 
 
+def in_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str, **levels: tuple[str, str]) -> Path:
+    """Process 7 in *entry*; *levels*: memory.max and memory.current of "pod" and "pod/train" (pod_train)."""
+    proc, groups = tmp_path / "proc", tmp_path / "groups"
+    (proc / "7").mkdir(parents=True)
+    (proc / "7" / "cgroup").write_text(entry)
+    monkeypatch.setattr(_proc, "PROC", proc)
+    for name, (most, used) in levels.items():
+        folder = groups / name.replace("_", "/")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "memory.max").write_text(f"{most}\n")
+        (folder / "memory.current").write_text(f"{used}\n")
+        (folder / "memory.stat").write_text("anon 5\ninactive_file 30\nfile 40\n")
+    return groups
+
+
+def test_the_memory_left_is_that_of_the_tightest_cgroup_around(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = in_groups(tmp_path, monkeypatch, "0::/pod/train\n", pod=("1000", "900"), pod_train=("max", "50"))
+
+    assert _proc.memory_left(7, cgroups=groups) == 130  # page cache that can go is not taken
+
+
+@pytest.mark.parametrize("entry", ["0::/pod/train\n", "4:memory:/m\n", "", "0::/elsewhere\n"])
+def test_without_a_limit_in_sight_no_cgroup_holds_memory_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
+) -> None:
+    groups = in_groups(tmp_path, monkeypatch, entry, pod_train=("max", "50"))
+
+    assert _proc.memory_left(7, cgroups=groups) == math.inf
+
+
 @pytest.mark.parametrize(
     ("table", "used"),
     [

@@ -2,7 +2,8 @@
 The hardware counters beside a look inside the program, as fine as they can be had.
 
 One session per GPU, with the few counters that say what a kernel does, for as long as the traced steps take.
-How fine: the hardware buffer holds all samples of a burst, and decoding each costs 0.1 ms of CPU afterwards.
+How fine: buffers hold all samples of a burst, in memory that the program may need, and decoding each costs
+0.1 ms of CPU afterwards.
 """
 
 from __future__ import annotations
@@ -10,27 +11,46 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from perfzero.record.watch import GpuWatch
+import psutil
 
-MARGIN = 1.5
+from perfzero.record.watch import GpuWatch
+from perfzero.sources._proc import memory_left
+
+MARGIN = 1.4
 """
 So much longer steps take while they are traced: 1.1 to 1.3 in networks that keep the GPU busy, twice where
 the host sets the pace (H200). What comes after the burst is not sampled, but its samples are none the worse.
 """
 
+BEGUN = 1.2
+"""Steps that are sampled beside the traced ones: the profiler starts with the one after sampling."""
+
 REST_S = 0.1
 """From the start of sampling to the start of the profiler, and from its end to that of sampling."""
 
-SAMPLES = 12_000
-"""In all: 0.5 GB of the hardware buffer at 13 counters and 3.3 KB each, and a good second of CPU."""
+SAMPLES = 14_000
+"""Of a burst, at most: a good second of CPU."""
+
+SAMPLE_BYTES = 80_000
+"""3.3 KB per counter in the hardware buffer at most, and as much again in the image it is decoded into."""
+
+MEMORY_SHARE = 1 / 8
+"""Of the memory that is left, here or in our cgroup, so that nobody runs out of it for a burst's sake."""
+
+FEWEST = 1000
 
 FINEST_NS, COARSEST_NS = 10_000, 2_000_000
 """The ends of what a period may be. Bursts were complete down to 2 us, but with fewer counters than these."""
 
 
-def period_for(length_s: float) -> int:
-    """The period in ns, in whole us, for a burst of *length_s* seconds."""
-    finest = math.ceil(length_s * 1e6 / SAMPLES) * 1000
+def samples_for(left_bytes: float, gpus: int) -> int:
+    """How many samples a burst may have on each of so many GPUs, with so much memory left."""
+    return max(FEWEST, min(SAMPLES, int(MEMORY_SHARE * left_bytes / SAMPLE_BYTES / gpus)))
+
+
+def period_for(length_s: float, samples: int = SAMPLES) -> int:
+    """The period in ns, in whole us, for a burst of *length_s* seconds with at most so many *samples*."""
+    finest = math.ceil(length_s * 1e6 / samples) * 1000
     return min(max(finest, FINEST_NS), COARSEST_NS)
 
 
@@ -42,9 +62,11 @@ class CloseUp:
 
     def open(self, step_s: float, steps: int) -> None:
         """Get ready to sample *steps* steps of about *step_s* seconds, and the one in which they begin."""
-        length_s = (steps + 1.5) * step_s * MARGIN + REST_S
+        length_s = (steps + BEGUN) * step_s * MARGIN + REST_S
+        left = min(psutil.virtual_memory().available, memory_left())
+        period_ns = period_for(length_s, samples_for(left, max(1, len(self._watches))))
         for watch in self._watches:
-            watch.open_close_up(period_ns=period_for(length_s), length_s=length_s)
+            watch.open_close_up(period_ns=period_ns, length_s=length_s)
 
     @property
     def opened(self) -> bool:

@@ -45,7 +45,7 @@ FILES = ("sitecustomize.py", "_perfzero_agent.py")
 STEPS = 3
 """Traced: the first may still feel the profiler's start, and two are few enough to cost little ..."""
 
-LEAST_S = 0.15
+LEAST_S = 0.12
 """... but so much time of the program, if its steps are short: a few of them say little ..."""
 
 MOST_STEPS = 40

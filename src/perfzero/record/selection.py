@@ -42,7 +42,7 @@ ZOOM = (
 
 CLOSE_UP = (
     "dram_read_bytes", "dram_write_bytes", "gr_active", "sm_active", "tensor_active", "fma_active",
-    "sm_issue", "l2_sectors", "l2_hit_sectors", "l2_hit", "launches", "gpc_clock", "dram_active",
+    "sm_issue", "l2_sectors", "l2_hit_sectors", "l2_hit", "dram_active",
 )  # fmt: skip
 """What is told of a kernel, sampled beside a look inside the program."""
 

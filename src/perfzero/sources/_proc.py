@@ -8,6 +8,7 @@ never an error. A file that this user may not read is `PermissionError`.
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -204,6 +205,41 @@ class Throttle:
             # Without a quota version 2 leaves these lines out: nothing can hold the processes back.
             counts.append((int(pairs.get("nr_periods", 0)), int(pairs.get("nr_throttled", 0))))
         return tuple(counts) or None
+
+
+def memory_left(pid: int | str = "self", *, cgroups: Path = CGROUPS) -> float:
+    """
+    Bytes that the cgroups of a process leave it, page cache that can be dropped included; infinite without.
+
+    Version 2 only: under version 1 what the machine has left is all that is known.
+    """
+    try:
+        content = read(f"{PROC}/{pid}/cgroup") or b""
+    except PermissionError:
+        return math.inf
+    line = next((li for li in content.decode().splitlines() if li.startswith("0::")), "")
+    path = PurePosixPath(line.removeprefix("0::").lstrip("/"))
+    left = math.inf
+    for step in (path, *path.parents) if line else ():
+        most, used = (_number_in(cgroups / step / name) for name in ("memory.max", "memory.current"))
+        stat = _text_in(cgroups / step / "memory.stat")
+        droppable = sum(float(li.split()[1]) for li in stat.splitlines() if li.startswith("inactive_file "))
+        if math.isfinite(most) and math.isfinite(used):
+            left = min(left, max(0.0, most - used + droppable))
+    return left
+
+
+def _text_in(file: Path) -> str:
+    try:
+        return (read(file) or b"").decode()
+    except PermissionError:
+        return ""
+
+
+def _number_in(file: Path) -> float:
+    """The number in a file of one; infinite where it is "max", or nothing can be read."""
+    text = _text_in(file).strip()
+    return float(text) if text.isdecimal() else math.inf
 
 
 def throttled_share(
