@@ -110,10 +110,13 @@ def broken_down(recording: Recording) -> tuple[dict[str, Breakdown], tuple[str, 
     """The GPU's time by layer for each look, by the name of its file; and what could not be read of them."""
     found: dict[str, Breakdown] = {}
     doubts: list[str] = []
+    # A trace numbers GPUs as its process sees them, so of several nobody knows which one it means.
+    only = recording.gpus[0].index if len(recording.gpus) == 1 else None
+    samples = None if only is None else recording.observation(only).close_up
     files = list(dict.fromkeys(look.file for look in recording.looks if look.file))
     for file in files[:MAX_LOOKS]:
         try:
-            found[file] = break_down(read_trace(recording.path / file))
+            found[file] = break_down(read_trace(recording.path / file), samples)
         except (BrokenRecording, NoRecording) as error:
             doubts.append(str(error).splitlines()[0])
             continue
