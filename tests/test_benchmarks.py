@@ -15,10 +15,12 @@ import sys
 import time
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 
+from hand_written_look import Look
 from perfzero.store.writer import RecordingWriter
 from perfzero.values import Cost, Gpu, Process, Samples, Window
 
@@ -40,7 +42,7 @@ def load(monkeypatch: pytest.MonkeyPatch, path: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, name, module)  # dataclasses look their module up
     spec.loader.exec_module(module)
-    ours = "known checkout estimate session watched step_log programs loop decoder cases"
+    ours = "known checkout estimate session watched step_log programs loop decoder cases hold truth"
     for imported in ours.split():
         sys.modules.pop(imported, None)
     return module
@@ -786,3 +788,108 @@ def test_a_program_that_fails_before_its_first_loss_is_told_in_its_own_words(
 
     with pytest.raises(RuntimeError, match="no GPU here"):
         look.measure("resnet50", tmp_path / "w", argparse.Namespace())
+
+
+# --- bytes per kernel ------------------------------------------------------------------------
+
+
+def two_kernels(tmp_path: Path) -> tuple[Any, Samples, list[dict[str, Any]]]:
+    """
+    40 steps of 1 ms with a kernel of 400 us that reads 4 MB and one of 300 us that reads 9 MB.
+
+    Samples of 50 us do not begin with steps.
+    """
+    look = Look()
+    for number in range(40):
+        at = 1000.0 * number
+        look.step(number, at, at + 990)
+        for name, path, start, length in (("one<int>", "a", 100, 400), ("two", "b", 550, 300)):
+            look.module(path, "Linear", at + start - 20, at + start - 5)
+            look.work(f"void ns::{name}", at + start, at + start + length, at=at + start - 10)
+    start_ns = 1_790_000_000_000_000_000 + 3_000 + np.arange(790) * 50_000
+    reads = np.zeros(790)
+    for number in range(40):
+        for start, length, amount in ((100, 400, 4e6), (550, 300, 9e6)):
+            begin = 1_790_000_000_000_000_000 + 1000 * (1000 * number + start)
+            end = begin + 1000 * length
+            overlap = np.minimum(start_ns + 50_000, end) - np.maximum(start_ns, begin)
+            reads += np.maximum(overlap, 0) / (end - begin) * amount
+    samples = Samples(start_ns, start_ns + 50_000, {"dram_read_bytes": reads, "dram_write_bytes": reads / 2})
+    truth = [
+        {"name": "ns::one<1>(int)", "read_bytes": 4e6, "write_bytes": 2e6},
+        {"name": "<unnamed>::two", "read_bytes": 9e6, "write_bytes": 4.5e6},
+    ]
+    return look.trace(tmp_path), samples, truth
+
+
+def test_bytes_per_kernel_are_held_against_the_truth_kernel_by_kernel(monkeypatch, tmp_path) -> None:
+    hold = load(monkeypatch, "attribution/hold.py")
+    trace, samples, truth = two_kernels(tmp_path)
+    held = hold.hold(trace, samples, truth, periods_us=[100.0])
+
+    assert [(h.quantity, h.period_us) for h in held] == [
+        ("read_bytes", 50.0), ("write_bytes", 50.0), ("read_bytes", 100.0), ("write_bytes", 100.0),
+    ]  # fmt: skip
+    assert all(h.total == pytest.approx(1.0, abs=0.01) for h in held)
+    assert all(h.kinds < 0.02 and h.module_points < 1 for h in held[:2])
+
+
+def test_a_truth_that_is_wrong_shows_as_an_error_of_its_size(monkeypatch, tmp_path) -> None:
+    """1 of 13 MB moved from one kernel to the other: 2 of 13, and 7.7 points of a module's share."""
+    hold = load(monkeypatch, "attribution/hold.py")
+    trace, samples, truth = two_kernels(tmp_path)
+    truth[0]["read_bytes"], truth[1]["read_bytes"] = 5e6, 8e6
+    held = hold.hold(trace, samples, truth, periods_us=[])[0]
+
+    assert held.kinds == pytest.approx(2 / 13, abs=0.02)
+    assert held.module_points == pytest.approx(100 / 13, abs=1)
+
+
+@pytest.mark.parametrize("names", [["ns::one"], ["ns::one", "ns::three"]])
+def test_the_kernels_of_another_program_are_no_truth(monkeypatch, tmp_path, names) -> None:
+    hold = load(monkeypatch, "attribution/hold.py")
+    trace, samples, _ = two_kernels(tmp_path)
+    truth = [{"name": name, "read_bytes": 1.0, "write_bytes": 1.0} for name in names]
+
+    with pytest.raises(ValueError, match="no step has the"):
+        hold.hold(trace, samples, truth, periods_us=[])
+
+
+def test_the_table_of_ncu_is_read_in_base_units_and_its_line_of_units_skipped(monkeypatch) -> None:
+    truth = load(monkeypatch, "attribution/truth.py")
+    output = (
+        '==PROF== Connected\n"ID","Kernel Name","dram__bytes_read.sum","dram__bytes_write.sum",'
+        '"gpu__time_duration.sum"\n"","","byte","byte","ns"\n"0","void a<1>(int)","1,024","512","2,000.5"\n'
+    )
+
+    assert truth.rows(output) == [
+        {"name": "void a<1>(int)", "read_bytes": 1024.0, "write_bytes": 512.0, "duration_ns": 2000.5}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "missed"),
+    [
+        ({}, []),
+        ({"kinds": 0.031}, ["kinds"]),
+        ({"kinds": 0.05, "period_us": 100.0}, []),
+        ({"kinds": 0.09, "period_us": 100.0}, ["kinds"]),
+        ({"kinds": 0.3, "period_us": 1000.0}, []),
+        ({"module_points": 2.1, "period_us": 1000.0}, ["modules"]),
+        ({"offset_error_us": 1.1}, ["clock"]),
+        ({"offset_error_us": math.nan}, ["clock"]),
+        ({"quantity": "write_bytes", "kinds": 0.2}, []),
+    ],
+)
+def test_what_attribution_misses_is_named(monkeypatch, changes, missed) -> None:
+    run = load(monkeypatch, "attribution/run.py")
+    good = {
+        "quantity": "read_bytes", "period_us": 50.0, "total": 1.0, "kinds": 0.02, "kernels": 0.02,
+        "naive_kinds": 0.1, "module_points": 0.1, "offset_us": -1.0, "offset_error_us": 0.1,
+    }  # fmt: skip
+    one = run.Held(**{**good, **changes})
+    row = run.Row("p", 3, 0.5, (one,))
+
+    assert run.misses(one) == missed
+    assert row.ok == (not missed)
+    assert ("OK" in run.table([row])) == (not missed)
