@@ -39,6 +39,7 @@ def simulate(
     drift: float = 0.0,
     even: bool = False,
     same_rate: bool = False,
+    quiet: int = 0,
     instances: float = 0.05,
     jitter_ns: float = 500.0,
     noise: float = 0.01,
@@ -46,13 +47,14 @@ def simulate(
     """
     *steps* alike with gaps between kernels; a kernel begins fast and ends slowly unless *even*.
 
-    Positions of one kind differ in what they find in the cache. *offset_ns* and *drift* are what has to be
-    added to the kernels' times to get those of the samples.
+    Positions of one kind differ in what they find in the cache; *quiet* kinds move nothing. *offset_ns* and
+    *drift* are what has to be added to the kernels' times to get those of the samples.
     """
     rng = np.random.default_rng(seed)
     kind = rng.permutation(np.arange(positions) % kinds)
     typical = np.clip(rng.lognormal(np.log(20e3), 1.2, kinds), 1.5e3, 400e3)
     rate = np.ones(kinds) if same_rate else rng.lognormal(0.0, 1.0, kinds)
+    rate[:quiet] = 0.0
     cached = np.where(rng.random(positions) < 0.6, 1.0, rng.uniform(0.3, 1.0, positions))
     length = typical[kind] * rng.uniform(0.97, 1.03, (steps, positions))
     moved = rate[kind] * typical[kind] * (1.0 if same_rate else cached)

@@ -39,6 +39,7 @@ def test_a_drift_that_cannot_be_known_is_not_asked_for() -> None:
     s = simulate(steps=8, period_ns=400e3, offset_ns=5_000)
     assert len(s.start_ns) > 50
     clock = find_clock(s.start_ns, s.end_ns, [s.amounts], s.kernels)
+    assert clock.known
     assert math.isnan(clock.drift_error)
     assert clock.drift == 0
 
@@ -65,6 +66,23 @@ def test_an_offset_out_of_reach_is_not_taken_for_another(offset_ns: int) -> None
     for seed in range(4):
         s = simulate(seed=seed, steps=10, offset_ns=offset_ns)
         assert not find_clock(s.start_ns, s.end_ns, [s.amounts], s.kernels).known
+
+
+def test_an_offset_that_cannot_be_known_well_is_not_used() -> None:
+    s = simulate(steps=6, period_ns=400e3, offset_ns=5_000)
+    clock = find_clock(s.start_ns, s.end_ns, [s.amounts], s.kernels)
+    assert clock.offset_error_ns > 2_000
+    assert not clock.known
+    assert clock.offset_ns == 0
+
+
+def test_missing_samples_are_done_without() -> None:
+    s = simulate(steps=12, offset_ns=5_000)
+    holes = s.amounts.copy()
+    holes[(np.arange(len(holes)) // 50) % 2 == 0] = np.nan
+    clock = find_clock(s.start_ns, s.end_ns, [holes, s.amounts], s.kernels)
+    assert clock.known
+    assert clock.offset_ns == pytest.approx(5_000, abs=2_000)
 
 
 def test_too_few_samples_say_nothing() -> None:

@@ -88,6 +88,21 @@ def test_what_is_unknown_for_itself_alone_is_put_together_with_nothing() -> None
     assert told_together(np.array([5.0, 5.0]), np.diag([9.0, 0.1]), 10.0) == []
 
 
+def test_as_many_are_put_together_as_it_takes() -> None:
+    spread = 4.0 * np.array([[2.0, -1.0, -1.0], [-1.0, 2.0, -1.0], [-1.0, -1.0, 2.0]])
+    assert told_together(np.array([5.0, 5.0, 5.0]), spread, 15.0) == [[0, 1, 2]]
+
+
+def test_no_more_are_put_together_than_it_takes() -> None:
+    spread = np.array([[9.0, -7.0, -0.01], [-7.0, 9.0, 0.0], [-0.01, 0.0, 0.01]])
+    assert told_together(np.array([5.0, 5.0, 5.0]), spread, 15.0) == [[0, 1]]
+
+
+def test_work_in_no_set_is_in_none() -> None:
+    assert sets_of(ints(1, -1, 0), 2).toarray().tolist() == [[0, 0, 1], [1, 0, 0]]
+    assert sets_from([ints(0, 2), ints(), ints(2)], 3).toarray().tolist() == [[1, 0, 1], [0, 0, 0], [0, 0, 1]]
+
+
 def test_kernels_that_run_at_once_on_two_streams_add_up() -> None:
     steps = 40
     begin = np.arange(steps, dtype=np.int64) * 203 * US
@@ -166,6 +181,56 @@ def test_what_is_counted_while_no_kernel_runs_is_unattributed() -> None:
     found = shared(amounts, start, end, kernels)
     assert found.unattributed == pytest.approx(100e3, rel=0.02)
     assert found.amounts == pytest.approx([1e5, 1e5], rel=0.02)
+
+
+def test_what_the_caches_write_between_kernels_is_unattributed() -> None:
+    kernels = pairs(40, 73 * US, (0, 20 * US), (30 * US, 60 * US))
+    start, end = every(50 * US, 40 * 73 * US)
+    amounts = counted(start, end, kernels, np.tile([2.0, 1.0], 40))
+    gaps = pairs(40, 73 * US, (20 * US, 30 * US), (60 * US, 73 * US))
+    between = counted(start, end, gaps, np.full(80, 0.5))
+    found = shared(amounts + between, start, end, kernels)
+    assert found.unattributed == pytest.approx(between.sum(), rel=0.15)
+    assert sets_of(kernels.kind, 2) @ found.amounts == pytest.approx([40 * 40e3, 40 * 30e3], rel=0.05)
+
+
+def test_kernels_that_move_nothing_take_nothing_from_the_others() -> None:
+    for seed in range(3):
+        s = simulate(seed=seed, period_ns=100e3, steps=3, quiet=30)
+        found = shared(s.amounts, s.start_ns, s.end_ns, s.kernels)
+        assert found.total == pytest.approx(s.truth.sum(), rel=0.03)
+        quiet = found.amounts[s.truth == 0].sum()
+        assert quiet < 0.1 * s.truth.sum()
+
+
+def test_a_kernel_that_no_sample_saw_is_like_the_others_at_its_position() -> None:
+    kernels = pairs(3, 100 * US, (0, 50 * US), (50 * US, 100 * US))
+    start, end = every(50 * US, 200 * US)
+    amounts = np.array([1e5, 2e5, 1e5, 2e5])
+    mixing = mix(start, end, kernels)
+    assert by_overlap(amounts, mixing) == pytest.approx([1e5, 2e5] * 3)
+    found = shared(amounts, start, end, kernels)
+    assert found.amounts == pytest.approx([1e5, 2e5] * 3, rel=0.03)
+
+
+def test_errors_grow_with_what_the_fit_leaves_over() -> None:
+    errors = []
+    for instances in (0.05, 0.5):
+        s = simulate(instances=instances, steps=8)
+        found = shared(s.amounts, s.start_ns, s.end_ns, s.kernels)
+        errors.append(found.errors(sets_of(s.kernels.kind, 40)).sum())
+    assert errors[1] > 2 * errors[0]
+
+
+def test_errors_of_many_sets_are_those_of_few() -> None:
+    s = simulate(positions=400, kinds=400, steps=3, period_ns=100e3)
+    found = shared(s.amounts, s.start_ns, s.end_ns, s.kernels)
+    sets = sets_of(s.kernels.kind, 400)
+    many = found.errors(sets)
+    few = np.concatenate([found.errors(sets[first : first + 200]) for first in (0, 200)])
+    assert many == pytest.approx(few, rel=0.25)
+    assert many.sum() == pytest.approx(few.sum(), rel=0.02)
+    assert few[:200] == pytest.approx(np.sqrt(np.diag(found.covariance(sets[:200]))))
 
 
 def test_samples_with_holes_give_the_same_amounts_less_surely() -> None:

@@ -33,8 +33,13 @@ from perfzero.values import FloatArray, IntArray
 REACH_NS = 60_000
 """How far the search goes to either side. On an H200 the two agreed to within a sample of 100 us."""
 
-GRID_NS = 5_000
-"""Steps of the search, less than a kernel that matters: the refinement finds its way from the best one."""
+GRID_NS = (5_000, 20_000)
+"""
+Steps of the search: a twentieth of a sample, within these. The refinement finds its way from the best one if
+that is not a kernel away that matters, and long samples do not see single kernels.
+"""
+
+GRID_SHARE = 20
 
 ROUNDS = 5
 """Refinements at most; two or three are enough."""
@@ -93,6 +98,8 @@ def find_clock(
     """
     The clock at which *kernels* explain the samples of all *quantities* best; each of shape (n,).
 
+    The search goes by the first of them, and the refinement by all.
+
     Samples are in order and do not overlap. What is moved by caches long after a kernel, as writes are, is
     not fit to be among the quantities.
     """
@@ -102,14 +109,16 @@ def find_clock(
     for amounts in quantities:
         inside &= np.isfinite(amounts)
     start, end = sample_start[inside], sample_end[inside]
-    counted = [_scaled(amounts[inside]) for amounts in quantities if (amounts[inside] > 0).any()]
+    counted = [amounts[inside] for amounts in quantities if (amounts[inside] > 0).any()]
     if len(start) < FEWEST or not counted:
         return unknown
     search = _Search(start, end, counted, kernels, middle)
 
-    grid = np.arange(-REACH_NS, REACH_NS + 1, GRID_NS)
+    step = float(np.clip(np.median(end - start) / GRID_SHARE, *GRID_NS))
+    beside = int(REACH_NS // step)
+    grid = step * np.arange(-beside, beside + 1)
     costs = np.array([search.cost(float(offset)) for offset in grid])
-    at_zero = float(costs[len(grid) // 2])
+    at_zero = float(costs[beside])
     best = int(np.argmin(costs))
     if best in (0, len(grid) - 1):
         return unknown  # it may lie anywhere beyond
@@ -117,6 +126,8 @@ def find_clock(
     half = float(end[-1] - start[0]) / 2
     for _ in range(ROUNDS):
         (by, drift_by), errors = search.refine(offset, drift, half)
+        # One refinement leads no farther than to the next point of the grid: the slope holds no farther.
+        by, drift_by = (float(np.clip(b, -most, most)) for b, most in ((by, step), (drift_by, step / half)))
         offset, drift = offset + by, drift + drift_by
         if abs(by) + abs(drift_by) * half < SETTLED_NS:
             break
@@ -144,8 +155,9 @@ class _Search:
             self._held.append((amounts, variance, prior))
 
     def cost(self, offset: float, drift: float = 0.0) -> float:
-        mixing = self._mixed(offset, drift)
-        return sum(solve(y, mixing, v, prior, above_zero=False).cost for y, v, prior in self._held)
+        """The misfit of the first quantity, which is enough to search by."""
+        amounts, variance, prior = self._held[0]
+        return solve(amounts, self._mixed(offset, drift), variance, prior, above_zero=False).cost
 
     def refine(self, offset: float, drift: float, half: float) -> tuple[tuple[float, float], FloatArray]:
         """What to add to offset and drift, and standard errors of both; 0 and NaN for a drift not known."""
@@ -183,13 +195,8 @@ def _solved(
         if math.sqrt(covariance[1, 1]) <= MOST_ERROR_NS:
             by, end_by = np.linalg.solve(information, pull)
             errors = np.sqrt(np.diag(covariance)) / (1.0, half)
-            return (_bounded(by), _bounded(end_by) / half), np.asarray(errors, np.float64)
-    return (_bounded(pull[0] / alone), 0.0), np.array([math.sqrt(worse / alone), np.nan])
-
-
-def _bounded(by: float) -> float:
-    """One refinement leads no farther than to the next point of the grid: the slope holds no farther."""
-    return float(np.clip(by, -GRID_NS, GRID_NS))
+            return (float(by), float(end_by) / half), np.asarray(errors, np.float64)
+    return (float(pull[0] / alone), 0.0), np.array([math.sqrt(worse / alone), np.nan])
 
 
 def _shift(kernels: Kernels, middle: int, offset: float, drift: float) -> IntArray:
@@ -201,8 +208,3 @@ def _within(start: IntArray, end: IntArray, kernels: Kernels) -> Any:
     if not len(kernels):
         return np.zeros(len(start), bool)
     return (start >= kernels.start_ns.min() + REACH_NS) & (end <= kernels.end_ns.max() - REACH_NS)
-
-
-def _scaled(amounts: FloatArray) -> FloatArray:
-    """*amounts* with a mean of 1, so that costs of different units can be added."""
-    return np.asarray(amounts / amounts.mean(), np.float64)

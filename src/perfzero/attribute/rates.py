@@ -74,12 +74,12 @@ PASSES = 2
 @dataclass(frozen=True, slots=True, eq=False)
 class Prior:
     """
-    What is known of the rates before: `precision` (u, u), and its product with the means, `pull` (u,).
+    What is known of the rates before: `root` (m, u), a row for each thing, in units of its spread.
 
-    `constant` is what the same costs at rates of zero.
+    `pull` (u,) leads to the means, and `constant` is what rates of zero cost.
     """
 
-    precision: Any
+    root: Any
     pull: FloatArray
     constant: float
 
@@ -151,32 +151,26 @@ def expect(mixing: Mixing, kernel_amounts: FloatArray, amounts: FloatArray) -> P
     of_kind = _ratio(np.bincount(kinds, kernel_amounts), np.bincount(kinds, counted))
     of_kind = np.maximum(of_kind, LEAST_RATE * average)
 
-    precision = np.zeros(tree.unknowns)
-    widest = 1.0 / max(WIDEST_SHARE * highest, average) ** 2
-    precision[tree.tops] = widest
-    precision[tree.idle] = 1.0 / (IDLE_SPREAD * average) ** 2
+    own = np.zeros(tree.unknowns)
+    widest = 1.0 / max(WIDEST_SHARE * highest, average)
+    own[tree.tops] = widest
+    own[tree.idle] = 1.0 / (IDLE_SPREAD * average)
     pull = np.zeros(tree.unknowns)
-    pull[tree.tops] = average * widest
+    pull[tree.tops] = average * widest**2
     of = np.concatenate((tree.pieces, tree.positions))
     around = np.concatenate((tree.piece_of, tree.position_of))
-    tied = np.concatenate(
-        (
-            1.0 / (PIECE_SPREAD * of_kind[tree.inner_kind]) ** 2,
-            1.0 / (POSITION_SPREAD * of_kind[tree.kind_of]) ** 2,
-        )
-    )
+    spreads = (PIECE_SPREAD * of_kind[tree.inner_kind], POSITION_SPREAD * of_kind[tree.kind_of])
+    tied = 1.0 / np.concatenate(spreads)
+    link = tree.unknowns + np.arange(len(of))
     everywhere = np.arange(tree.unknowns)
-    matrix = sparse.csc_matrix(
+    root = sparse.csr_matrix(
         (
-            np.concatenate((precision, tied, tied, -tied, -tied)),
-            (
-                np.concatenate((everywhere, of, around, of, around)),
-                np.concatenate((everywhere, of, around, around, of)),
-            ),
+            np.concatenate((own, tied, -tied)),
+            (np.concatenate((everywhere, link, link)), np.concatenate((everywhere, of, around))),
         ),
-        shape=(tree.unknowns, tree.unknowns),
+        shape=(tree.unknowns + len(of), tree.unknowns),
     )
-    return Prior(matrix, pull, average**2 * widest * len(tree.tops))
+    return Prior(root, pull, average**2 * widest**2 * len(tree.tops))
 
 
 def solve(
@@ -186,7 +180,7 @@ def solve(
     from scipy import sparse
 
     weighted = sparse.diags(1.0 / variance) @ mixing.matrix
-    normal = (mixing.matrix.T @ weighted + prior.precision).tocsc()
+    normal = (mixing.matrix.T @ weighted + prior.root.T @ prior.root).tocsc()
     right = weighted.T @ amounts + prior.pull
     free = _factor(normal)
     rates = free(right)
