@@ -139,7 +139,7 @@ _STAGES: tuple[tuple[re.Pattern[str], Stage], ...] = tuple(
 _STAGE_TEXT: tuple[tuple[re.Pattern[str], Stage], ...] = tuple(
     (re.compile(pattern), cast(Stage, stage))
     for pattern, stage in (
-        (r"\bImage\.open\(|\.convert\(|\bimdecode\(|\bimread\(|\bdecode", "decoding"),
+        (r"\bImage\.open\(|\.convert\(|\bimdecode\(|\bimread\(|\bde(code|compress)", "decoding"),
         (r"\bopen\(|\.read\(|\bread_|\bnp\.(load|fromfile|memmap)\(|\bpickle\.load\(|\bload", "reading"),
         (r"token|\.encode\(", "tokenising"),
         (r"\btransforms?\b|augment|\bflip|\bcrop|\bresize|\brotate|\bjitter|normal", "augmenting"),

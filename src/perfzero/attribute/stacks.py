@@ -89,10 +89,10 @@ How much of the information counts against what is known of the clock. All of it
 independent and lines are pure; but where a gap begins in the middle of a line, a wrong clock makes it purer.
 """
 
-ALWAYS = 0.9
-"""A function in which the host is for so much of the time holds the loop: its lines are told apart."""
+LOOP_S = 1.0
+"""A call that lasts so long on average holds a loop over steps: the lines in it are told apart."""
 
-INTO = 0.7
+INTO = 0.9
 """A line within a called function is told instead of the call if it has so much of the call's share."""
 
 WORTH = 0.05
@@ -111,6 +111,8 @@ ROUNDS = 20
 """Of the estimate of how long stacks last; it has settled by then."""
 
 _SEED = 20260101
+
+_Path = tuple[Frame, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +235,7 @@ def host_causes(stacks: HostStacks, pm: Samples) -> HostCauses:
     if known["idle"] < LEAST_IDLE:
         return HostCauses(**known, reason="The GPU was hardly idle while the host was sampled.")
     shares = _Shares(leaves, moments, idle, rate_hz=moments.count / idle.covered_s)
-    found = _told(leaves, moments, shares, text_of)
+    found = _told(leaves, moments, shares, text_of, rate_hz=main.rate_hz)
     stages = _stages(stacks, text_of)
     causes = tuple(_with_stages(cause, stages) for cause in found)
     return HostCauses(causes, **known)
@@ -561,29 +563,34 @@ def _inside(time_ns: IntArray, start_ns: IntArray, end_ns: IntArray) -> BoolArra
 # --- lines -------------------------------------------------------------------------------------
 
 
-def _told(leaves: Sequence[Meaning], moments: _Moments, shares: _Shares, text_of: TextOf) -> list[Cause]:
+def _told(
+    leaves: Sequence[Meaning], moments: _Moments, shares: _Shares, text_of: TextOf, *, rate_hz: float
+) -> list[Cause]:
     """Leaves put together to lines worth telling."""
-    weight = np.asarray(np.bincount(moments.leaf, moments.weight, len(leaves)), np.float64)
-    depth = _loop_depth(leaves, weight)
-    children: dict[tuple[Frame, ...], set[tuple[Frame, ...]]] = defaultdict(set)
-    members: dict[tuple[Frame, ...], list[int]] = defaultdict(list)
-    roots: set[tuple[Frame, ...]] = set()
+    weight = np.bincount(moments.leaf, moments.weight, len(leaves))
+    children: dict[_Path, set[_Path]] = defaultdict(set)
+    members: dict[_Path, list[int]] = defaultdict(list)
     for k, leaf in enumerate(leaves):
-        base = min(depth, len(leaf.path) - 1)
-        roots.add(leaf.path[: base + 1])
-        for length in range(base + 1, len(leaf.path) + 1):
+        for length in range(1, len(leaf.path) + 1):
             members[leaf.path[:length]].append(k)
-            if length > base + 1:
-                children[leaf.path[: length - 1]].add(leaf.path[:length])
+            children[leaf.path[: length - 1]].add(leaf.path[:length])
 
-    def share(node: tuple[Frame, ...]) -> float:
+    def lasts_s(node: _Path) -> float:
+        """How long the line is reached without a break, on average."""
+        of_node = np.isin(moments.leaf, members[node])
+        entries = int(of_node[0]) + int(np.sum(of_node[1:] & ~of_node[:-1]))
+        return float(weight[members[node]].sum()) / rate_hz / max(1, entries)
+
+    def share(node: _Path) -> float:
         return min(1.0, float(shares.share[members[node]].sum()))
 
-    def descend(node: tuple[Frame, ...]) -> list[tuple[Frame, ...]]:
+    def descend(node: _Path) -> list[_Path]:
         whole = share(node)
         below = sorted(children[node], key=share, reverse=True)
         if not below or not whole > 0:
             return [node]
+        if lasts_s(node) >= LOOP_S:
+            return [found for c in below for found in descend(c)]
         if share(below[0]) >= INTO * whole:
             return descend(below[0])
         heavy = [c for c in below[:3] if share(c) >= 0.2 * whole]
@@ -597,7 +604,7 @@ def _told(leaves: Sequence[Meaning], moments: _Moments, shares: _Shares, text_of
         return [node]
 
     causes = []
-    for root in roots:
+    for root in children[()]:
         for node in descend(root):
             if share(node) >= WORTH:
                 causes.append(_cause(node, members[node], leaves, shares, text_of))
@@ -612,7 +619,7 @@ def _told(leaves: Sequence[Meaning], moments: _Moments, shares: _Shares, text_of
 
 
 def _cause(
-    node: tuple[Frame, ...],
+    node: _Path,
     members: Sequence[int],
     leaves: Sequence[Meaning],
     shares: _Shares,
@@ -633,29 +640,6 @@ def _cause(
         high=float(high),
         drained=min(1.0, float(shares.drained[list(members)].sum())),
     )
-
-
-def _loop_depth(leaves: Sequence[Meaning], weight: FloatArray) -> int:
-    """How deep the function lies in which the host nearly always is: that which holds the loop."""
-    total = float(weight.sum())
-    depth = 0
-    alive = list(range(len(leaves)))
-    while True:
-        names: dict[tuple[str, str], float] = defaultdict(float)
-        for k in alive:
-            if len(leaves[k].path) > depth:
-                frame = leaves[k].path[depth]
-                names[frame.file, frame.function] += float(weight[k])
-        best = max(names, key=lambda n: names[n], default=None)
-        if best is None or names[best] < ALWAYS * total:
-            return max(0, depth - 1)
-        alive = [
-            k
-            for k in alive
-            if len(leaves[k].path) > depth
-            and (leaves[k].path[depth].file, leaves[k].path[depth].function) == best
-        ]
-        depth += 1
 
 
 # --- workers -----------------------------------------------------------------------------------

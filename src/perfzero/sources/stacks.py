@@ -25,6 +25,7 @@ import resource
 import signal
 import struct
 import subprocess
+import sysconfig
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -83,14 +84,17 @@ class Sampled:
 def py_spy() -> str:
     """The program py-spy that was installed with us. Raises `SourceError` without it; no other is run."""
     try:
-        files = importlib.metadata.distribution("py-spy").files or []
+        found = importlib.metadata.distribution("py-spy")
     except importlib.metadata.PackageNotFoundError:
-        files = []
-    for file in files:
-        if file.name == "py-spy":
-            path = Path(str(file.locate())).resolve()
-            if os.access(path, os.X_OK):
-                return str(path)
+        found = None
+    if found is not None:
+        # Not where its own list of files says: after `pip install --target` that is another folder.
+        beside = Path(str(found.locate_file("bin")))
+        schemes = (sysconfig.get_path("scripts"), sysconfig.get_path("scripts", f"{os.name}_user"))
+        for folder in (beside, *map(Path, schemes)):
+            path = folder / "py-spy"
+            if path.is_file() and os.access(path, os.X_OK):
+                return str(path.resolve())
     raise SourceError("py-spy is not installed.\nInstall it beside perfzero: pip install py-spy")
 
 
