@@ -69,7 +69,7 @@ def test_an_offset_out_of_reach_is_not_taken_for_another(offset_ns: int) -> None
 
 
 def test_an_offset_that_cannot_be_known_well_is_not_used() -> None:
-    s = simulate(steps=6, period_ns=400e3, offset_ns=5_000)
+    s = simulate(steps=6, period_ns=200e3, offset_ns=5_000, instances=0.4)
     clock = find_clock(s.start_ns, s.end_ns, [s.amounts], s.kernels)
     assert clock.offset_error_ns > 2_000
     assert not clock.known

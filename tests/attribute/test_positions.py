@@ -51,6 +51,16 @@ def test_a_step_with_more_in_its_middle_loses_only_that(tmp_path: Path) -> None:
     assert second[2] not in first
 
 
+def test_no_two_kernels_of_a_step_stand_at_one_position(tmp_path: Path) -> None:
+    look = Look()
+    for number, names in enumerate(("aab", "aaab", "aab")):
+        a_step(look, number, names)
+    _, kernels = positions(look, tmp_path)
+    second = kernels.position[3:7].tolist()
+    assert len(set(second)) == 4
+    assert [second[0], second[1], second[3]] == kernels.position[:3].tolist()
+
+
 def test_what_was_launched_before_the_trace_is_the_end_of_a_step(tmp_path: Path) -> None:
     look = Look()
     for place, name in enumerate("bab"):
@@ -98,7 +108,7 @@ def test_streams_have_patterns_of_their_own(tmp_path: Path) -> None:
     for number in range(2):
         for place in range(3 - number):  # not the same in both steps, and at other times
             at = number * STEP + 7 + 9 * place + number
-            look.work("copy", at, at + 5, at=at, stream=20)
+            look.work("a", at, at + 5, at=at, stream=20)
     trace, kernels = positions(look, tmp_path)
     first = kernels.position[trace.work.stream == 7]
     assert first.tolist() == first[:2].tolist() * 2
