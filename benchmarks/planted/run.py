@@ -65,11 +65,11 @@ PLANTED: Mapping[str, Planted] = {
     "hazel": Planted("nonzero", "torch.nonzero(error > 1.0)"),
     "larch": Planted("boolean mask", "loss = error[mask].mean()"),
     "maple": Planted("garbage collection", "gc.collect()"),
-    "oak": Planted("checkpoint", "torch.save(state"),
+    "oak": Planted("checkpoint", "torch.save((net"),
     "pine": Planted("tokeniser", "ids = encode(WORDS * 12, known)"),
     "rowan": Planted("pageable copy", "batch = rows.to(base.DEVICE)"),
     "spruce": Planted("recompilation", "out = fast(x[:n])"),
-    "willow": Planted("work, beside waits for old events", "best = max(sorted(ROWS", harmless=True),
+    "willow": Planted("work, beside waits for old events", "best = max(sorted(", harmless=True),
     "yew": Planted("work, beside waits for nothing", "table = sorted(table", harmless=True),
 }
 
