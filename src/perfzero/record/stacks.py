@@ -109,7 +109,7 @@ def taken(one: source.Sampled) -> ProcessStacks:
     """What py-spy wrote of a process. Raises OSError and ValueError."""
     with open_regular(one.trace) as file:
         frames, stacks, time_us, thread, stack = chrome_trace(file)
-    if not len(time_us):
+    if not any(stacks):
         raise ValueError("it runs no Python, or was not seen to")
     return ProcessStacks(
         pid=one.pid,

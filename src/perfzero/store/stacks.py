@@ -62,7 +62,8 @@ def chrome_trace(file: BinaryIO) -> tuple[list[Frame], list[tuple[int, ...]], In
     Frames, stacks and rows (microseconds since py-spy's start, thread, stack) of a trace of one process.
 
     py-spy writes an event when a frame begins or ends to be seen. All of a thread with one time stamp are one
-    sample: ends from the innermost frame outwards, beginnings from the outermost inwards. Raises ValueError.
+    sample: ends from the innermost frame outwards, beginnings from the outermost inwards. The last rows have
+    empty stacks: then sampling ended. Raises ValueError.
     """
     data = file.read(MAX_TRACE_BYTES + 1)
     if len(data) > MAX_TRACE_BYTES:
@@ -100,9 +101,8 @@ def chrome_trace(file: BinaryIO) -> tuple[list[Frame], list[tuple[int, ...]], In
             stack.pop()
         if len(frames) > MAX_FRAMES or len(rows) > MAX_ROWS or len(threads) > MAX_THREADS:
             raise ValueError("the stacks are too many")
-    # The ends that close the file say only that sampling was over.
-    order = sorted(rows)
-    table = np.array(order, np.int64).reshape(-1, 3)
+    keep()
+    table = np.array(sorted(rows), np.int64).reshape(-1, 3)
     return list(frames), list(stacks), table[:, 0], table[:, 1], table[:, 2]
 
 
