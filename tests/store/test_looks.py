@@ -110,7 +110,7 @@ def test_a_look_that_cannot_be_is_a_damaged_line(new_writer, table, changes: dic
     assert "1 damaged lines" in recording.doubts[0]
 
 
-def test_a_trimmed_recording_knows_when_the_look_was_and_has_no_trace(
+def test_a_trimmed_recording_knows_when_the_look_was_whose_trace_is_none(
     new_writer, table, tmp_path: Path
 ) -> None:
     path = recorded(new_writer, table, look(20, 30))
@@ -120,10 +120,14 @@ def test_a_trimmed_recording_knows_when_the_look_was_and_has_no_trace(
     [kept] = open_recording(to).looks
 
     assert (kept.start_ns, kept.end_ns, kept.file) == (look(20, 30).start_ns, look(20, 30).end_ns, "")
-    assert kept.reason == "left out by perfzero trim"
+    why = (
+        "look-42.json.gz is no trace of PyTorch's profiler that can be trusted: "
+        "it is not compressed by gzip, or damaged"
+    )
+    assert kept.reason == f"left out by perfzero trim: {why}"
     assert not list(to.glob("look-*"))
     assert done.size_before > 1000
-    assert "left out the looks inside the program" in done.done
+    assert f"left out look-42.json.gz: {why}" in done.done
 
 
 def test_a_secret_in_a_reason_is_taken_out(new_writer, table) -> None:

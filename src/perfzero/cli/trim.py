@@ -37,8 +37,9 @@ def trim(
     """
     Make a recording small enough to attach to an issue.
 
-    Windows of PM sampling are dropped, evenly, until it fits; what was done is said here and
-    in the manifest of the new recording. DIR is left as it is.
+    Windows of PM sampling are dropped, evenly, until it fits. A look inside the program is kept without
+    folders, with the samples beside it, if there is room for it. What was done is said here and in the
+    manifest of the new recording. DIR is left as it is.
     """
     # Arrow takes a fifth of a second to load, which other commands need not wait for.
     from perfzero.store.reader import open_recording

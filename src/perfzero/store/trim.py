@@ -6,12 +6,15 @@ What is taken away, in this order, and said in the manifest under "trimmed":
 1. what lies outside the wanted time;
 2. the last bits of the values: 12 bits of mantissa stay, a relative error of at most 1.2e-4,
    far below that of any counter, and counts below 8,192 stay exact;
-3. zoom bursts down to a tenth, then whole windows of PM sampling, evenly over the recording,
+3. of the looks inside the program all that the breakdown is not made of, and every folder (`slim`);
+   those for which there is no room even so, the largest first;
+4. zoom bursts down to a tenth, then whole windows of PM sampling, evenly over the recording,
    at least one of each kind (so that start, steady state and bursts all survive). Long windows
    are split into pieces of a thousand samples first; a window is shortened only if it is the
    last of its kind. Samples are never merged: what is kept was measured so.
 
-GPM, board and host tables are kept whole.
+GPM, board and host tables are kept whole, and so are the samples beside a look that is kept: what a
+kernel read is told from all of them.
 """
 
 from __future__ import annotations
@@ -21,14 +24,14 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from perfzero import __version__
-from perfzero.errors import UsageError
+from perfzero.errors import BrokenRecording, NoRecording, UsageError
 from perfzero.store.reader import Recording
 from perfzero.store.redact import anonymous_text, anonymous_uuid, redact_environment
 from perfzero.store.schema import (
@@ -41,8 +44,10 @@ from perfzero.store.schema import (
     is_ours,
     manifest_bytes,
 )
+from perfzero.store.slim import slim_look
 from perfzero.store.stream import encode_stream
 from perfzero.store.writer import prepare_folder
+from perfzero.traces import BoolArray
 from perfzero.values import FloatArray, Gap, IntArray, Look, Note, Samples, Window
 
 MANTISSA_BITS = 12
@@ -53,6 +58,12 @@ _PIECE_ROWS = 1_000
 # What must be left of the last window of a kind to be worth keeping.
 _LEAST_ROWS = 100
 _SEARCH_STEPS = 7  # halvings of what may be kept: the size lands within a few percent of the limit
+
+MAX_LOOKS = 16
+"""As many as a report is made of; each takes seconds, however many there are."""
+
+BESIDE = "beside a look"
+"""The kind of the stretches that stay whole."""
 
 Key = tuple[str, int | None]
 # File name -> content, and what its manifest says under "trimmed".
@@ -84,13 +95,19 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """Everything of a recording but its manifest."""
+    """
+    Everything of a recording but its manifest.
+
+    `traces`: the slim file of each look that is kept, by its name; `left_out`: why another one is not.
+    """
 
     tables: Mapping[Key, Samples]
     windows: tuple[Window, ...]
     gaps: tuple[Gap, ...]
     notes: tuple[Note, ...]
     looks: tuple[Look, ...]
+    traces: Mapping[str, bytes] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def trim(
@@ -107,8 +124,8 @@ def trim(
     Write a smaller copy of *recording* to the folder *to*, at most *max_bytes* on disk.
 
     *from_s* and *until_s* are seconds since the first sample. *redact* takes out host name,
-    paths, serial numbers and environment as well. Raises `UsageError` if nothing would be left
-    or if it cannot be made small enough, and then writes nothing.
+    paths, serial numbers and environment as well; a look is never kept with any of these. Raises
+    `UsageError` if nothing would be left or if it cannot be made small enough, and then writes nothing.
     """
     whole = _content(recording)
     first, last = _extent(whole.tables)
@@ -118,8 +135,9 @@ def trim(
     manifest = replace(recording.manifest, format=FORMAT, created_ns=start, ended_ns=end)
     if from_s is None and until_s is None:
         manifest = replace(recording.manifest, format=FORMAT)
+    hide = _hider(manifest)
+    content = _with_slim_looks(content, recording.path, hide)
     if redact:
-        hide = _hider(manifest)
         content, manifest = _anonymous_content(content, hide), _anonymous_manifest(manifest, hide)
     facts = {
         "perfzero": __version__,
@@ -130,7 +148,7 @@ def trim(
         "redacted": redact,
         "rows_before": sum(map(len, whole.tables.values())),
         "windows_before": len(whole.windows),
-        "looks_left_out": sum(bool(look.file) for look in recording.looks),
+        "looks_before": sum(bool(look.file) for look in recording.looks),
     }
     if to.exists() and to.samefile(recording.path):
         raise UsageError("A recording cannot be trimmed onto itself.\nChoose another folder with -o.")
@@ -162,13 +180,36 @@ def _content(recording: Recording) -> _Content:
     tables = {key: table for key, table in tables.items() if len(table)}
     if not tables:
         raise UsageError(f"{recording.path} holds no samples, so there is nothing to trim.")
-    looks = _without_files(recording.looks)
-    return _Content(tables, recording.windows(), recording.gaps(), recording.notes(), looks)
+    return _Content(tables, recording.windows(), recording.gaps(), recording.notes(), recording.looks)
 
 
-def _without_files(looks: Iterable[Look]) -> tuple[Look, ...]:
-    """*looks* without their traces, which would be most of the copy; when they were is still to be known."""
-    return tuple(replace(k, file="", reason=k.reason or "left out by perfzero trim") for k in looks)
+def _with_slim_looks(content: _Content, folder: Path, hide: Callable[[str], str]) -> _Content:
+    """*content* with the traces of its looks, made slim, and notes on what was doubtful in them."""
+    traces: dict[str, bytes] = {}
+    notes: list[Note] = []
+    result = content
+    files = {look.file: look for look in content.looks if look.file}
+    for number, (file, look) in enumerate(files.items()):
+        if number >= MAX_LOOKS:
+            result = _without_look(result, file, f"there are more than {MAX_LOOKS}")
+            continue
+        try:
+            traces[file], doubts = slim_look(folder / file, hide=hide)
+        except (BrokenRecording, NoRecording) as error:
+            said = str(error).splitlines()[0].removeprefix(f"{folder}/").rstrip(".")
+            result = _without_look(result, file, hide(said))
+            continue
+        notes += (Note(look.end_ns, "look", doubt) for doubt in doubts)
+    return replace(result, traces=traces, notes=(*content.notes, *notes))
+
+
+def _without_look(content: _Content, file: str, why: str) -> _Content:
+    """*content* without the trace in *file*; when the look was is still to be known."""
+    reason = f"left out by perfzero trim: {why}"
+    looks = (replace(k, file="", reason=reason) if k.file == file else k for k in content.looks)
+    traces = {name: data for name, data in content.traces.items() if name != file}
+    left_out = {**content.left_out, file: why}
+    return replace(content, looks=tuple(looks), traces=traces, left_out=left_out)
 
 
 def _cut(
@@ -190,16 +231,17 @@ def _cut(
         )
     middles = {key: _middles(table) for key, table in tables.items()}
     windows = (_clip(w, start, end, middles) for w in content.windows)
-    return _Content(
-        tables,
-        tuple(w for w in windows if w is not None),
-        tuple(
+    return replace(
+        content,
+        tables=tables,
+        windows=tuple(w for w in windows if w is not None),
+        gaps=tuple(
             replace(g, start_ns=max(g.start_ns, start), end_ns=min(g.end_ns, end))
             for g in content.gaps
             if g.start_ns < end and g.end_ns > start
         ),
-        tuple(n for n in content.notes if start <= n.time_ns < end),
-        tuple(k for k in content.looks if k.start_ns < end and k.end_ns > start),
+        notes=tuple(n for n in content.notes if start <= n.time_ns < end),
+        looks=tuple(k for k in content.looks if k.start_ns < end and k.end_ns > start),
     )
 
 
@@ -224,53 +266,38 @@ def _rows_in(window: Window, middles: Mapping[Key, IntArray]) -> int:
 
 
 def _fitting(content: _Content, manifest: Manifest, facts: Mapping[str, Any], max_bytes: int) -> _Candidate:
-    """The recording with as many windows as *max_bytes* allow."""
-    kept = {key: _rounded(table) for key, table in content.tables.items() if key[0] not in ("pm", "zoom")}
-    fixed = {file_name(*key): encode_stream(table, stream=key[0], gpu=key[1]) for key, table in kept.items()}
-    sampled = {key: _rounded(table) for key, table in content.tables.items() if key[0] in ("pm", "zoom")}
-    pieces = {key: _pieces(table, content.windows, key) for key, table in sampled.items()}
-    # A window in which nothing was sampled takes no room, and is worth knowing.
-    middles = {key: _middles(table) for key, table in sampled.items()}
-    empty = [w for w in content.windows if not _rows_in(w, middles)]
-
-    def at(fill: float) -> _Candidate:
-        windows = list(empty)
-        result = dict(fixed)
-        rows = sum(map(len, kept.values()))
-        for key, table in sampled.items():
-            chosen = _thin(pieces[key], table, fill)
-            windows.extend(p.window for p in chosen if p.window is not None)
-            part = table if fill >= 1 else _rows(table, chosen)
-            rows += len(part)
-            result[file_name(*key)] = encode_stream(part, stream=key[0], gpu=key[1])
-        result[EVENTS] = _events(windows, content.gaps, content.notes, content.looks)
-        trimmed = {**facts, "rows_after": rows, "windows_after": len(windows)}
-        result[MANIFEST] = manifest_bytes(replace(manifest, trimmed=trimmed))
-        return result, trimmed
-
-    best = at(0.0)
+    """The recording with as many looks, and then as many windows, as *max_bytes* allow."""
+    attempt = _Attempt(content, manifest, facts)
+    best = attempt.at(0.0)
+    while content.traces and _size(best) > max_bytes:
+        file = max(content.traces, key=lambda name: len(content.traces[name]))
+        with_it = math.ceil(_size(best) / 10_000) * 10
+        why = f"the recording takes {with_it:,} KB with it; allow them with --max-size {with_it}KB"
+        content = _without_look(content, file, why)
+        attempt = _Attempt(content, manifest, facts)
+        best = attempt.at(0.0)
     least = _size(best)
     if least > max_bytes:
         raise UsageError(
             f"The recording cannot be made smaller than {least / 1000:.0f} KB, and {max_bytes / 1000:.0f} KB "
-            f"were asked for: {sum(map(len, fixed.values())) / 1000:.0f} KB of it are GPM, board and host "
-            "tables, which are kept whole.\n"
+            f"were asked for: {sum(map(len, attempt.fixed.values())) / 1000:.0f} KB of it are GPM, board and "
+            "host tables, which are kept whole.\n"
             "Cut it by time with --from and --to, or allow more with --max-size."
         )
     low, high = 0.0, 1.0
     # A rough size first: most recordings fit whole or need a small share, and encoding much
     # of a large one at the highest level only to find that it is too large takes minutes.
-    rough = sum(len(encode_stream(t, stream=k[0], gpu=k[1], level=1)) for k, t in sampled.items())
+    rough = sum(len(encode_stream(t, stream=k[0], gpu=k[1], level=1)) for k, t in attempt.sampled.items())
     guess = (max_bytes - least) / rough if rough else 1.0
     if guess < 0.25:
         high = guess * 4  # the highest level is never four times better than the lowest
     else:
-        candidate = at(1.0)
+        candidate = attempt.at(1.0)
         if _size(candidate) <= max_bytes:
             return candidate
     for _ in range(_SEARCH_STEPS):
         middle = (low + high) / 2
-        candidate = at(middle)
+        candidate = attempt.at(middle)
         if _size(candidate) <= max_bytes:
             low, best = middle, candidate
         else:
@@ -278,26 +305,78 @@ def _fitting(content: _Content, manifest: Manifest, facts: Mapping[str, Any], ma
     return best
 
 
+class _Attempt:
+    """A recording that is to be thinned, `at` any fill from 0 to 1; `fixed` files stay as they are."""
+
+    def __init__(self, content: _Content, manifest: Manifest, facts: Mapping[str, Any]) -> None:
+        self._content, self._manifest, self._facts = content, manifest, facts
+        kept = {key: _rounded(t) for key, t in content.tables.items() if key[0] not in ("pm", "zoom")}
+        self.sampled = {key: _rounded(t) for key, t in content.tables.items() if key[0] in ("pm", "zoom")}
+        self.fixed = {file_name(*key): encode_stream(t, stream=key[0], gpu=key[1]) for key, t in kept.items()}
+        self._fixed_rows = sum(map(len, kept.values()))
+        self._pieces = {key: _pieces(content, table, key) for key, table in self.sampled.items()}
+        # A window in which nothing was sampled takes no room, and is worth knowing.
+        middles = {key: _middles(table) for key, table in self.sampled.items()}
+        self._empty = [w for w in content.windows if not _rows_in(w, middles)]
+
+    def at(self, fill: float) -> _Candidate:
+        """The files, and what was done."""
+        content = self._content
+        windows, rows = list(self._empty), self._fixed_rows
+        result = {**self.fixed, **content.traces}
+        for key, table in self.sampled.items():
+            chosen = _thin(self._pieces[key], table, fill)
+            windows.extend(p.window for p in chosen if p.window is not None)
+            part = table if fill >= 1 else _rows(table, chosen)
+            rows += len(part)
+            result[file_name(*key)] = encode_stream(part, stream=key[0], gpu=key[1])
+        result[EVENTS] = _events(windows, content.gaps, content.notes, content.looks)
+        looks = {"looks_after": len(content.traces), "looks_left_out": content.left_out}
+        trimmed = {**self._facts, "rows_after": rows, "windows_after": len(windows), **looks}
+        result[MANIFEST] = manifest_bytes(replace(self._manifest, trimmed=trimmed))
+        return result, trimmed
+
+
 def _size(candidate: _Candidate) -> int:
     return sum(map(len, candidate[0].values()))
 
 
-def _pieces(table: Samples, windows: Iterable[Window], key: Key) -> dict[str, list[_Piece]]:
+def _pieces(content: _Content, table: Samples, key: Key) -> dict[str, list[_Piece]]:
     """Kind of window -> the stretches of *table* of that kind, in order; "" holds rows outside any window."""
     stream, gpu = key
     middles = _middles(table)
     owner = np.full(len(table), -1, np.int64)
-    own = [w for w in windows if w.gpu == gpu and _stream_of(w) == stream]
+    own = [w for w in content.windows if w.gpu == gpu and _stream_of(w) == stream]
     for i, window in enumerate(own):
         first, stop = _span(middles, window.start_ns, window.end_ns)
         owner[first:stop] = i
     edges = np.flatnonzero(np.diff(owner)) + 1
+    beside = _beside_looks(content, table, key)
     pieces: dict[str, list[_Piece]] = {}
     for first, stop in itertools.pairwise([0, *edges.tolist(), len(table)]):
         owned_by = own[owner[first]] if owner[first] >= 0 else None
         kind = "" if owned_by is None else owned_by.kind
-        pieces.setdefault(kind, []).extend(_split(_Piece(first, stop, owned_by), table))
+        for piece in _split(_Piece(first, stop, owned_by), table):
+            stays = beside[piece.first : piece.stop].any()
+            pieces.setdefault(BESIDE if stays else kind, []).append(piece)
     return pieces
+
+
+def _beside_looks(content: _Content, table: Samples, key: Key) -> BoolArray:
+    """
+    Which rows of *table* were sampled beside looks whose traces are kept, as the reader tells them.
+
+    A look disturbs until the windows that began in it are over; the finest samples of that time are its own.
+    """
+    stream, gpu = key
+    found = np.zeros(len(table), bool)
+    for look in (k for k in content.looks if k.file):
+        starts = [w for w in content.windows if w.gpu == gpu and look.start_ns <= w.start_ns < look.end_ns]
+        end_ns = max([look.end_ns, *(w.end_ns for w in starts)])
+        burst = content.tables.get(("zoom", gpu), Samples.empty()).between(look.start_ns, end_ns)
+        if stream == "zoom" or not len(burst):
+            found |= (table.start_ns >= look.start_ns) & (table.end_ns <= end_ns)
+    return found
 
 
 def _split(piece: _Piece, table: Samples) -> list[_Piece]:
@@ -345,6 +424,8 @@ def _share(kind: str, fill: float) -> float:
     Down to 0.5 only zoom bursts give way: a tenth of one still shows single kernels, while each
     window of the rest is needed to see whether the program runs steadily. Below, both shrink together.
     """
+    if kind == BESIDE:
+        return 1.0
     if kind != "zoom":
         return min(1.0, 2 * fill)
     return 0.2 * fill if fill < 0.5 else 0.1 + 1.8 * (fill - 0.5)
@@ -417,8 +498,10 @@ def _in_words(facts: Mapping[str, Any], *, lasted_s: float) -> tuple[str, ...]:
         f" and {facts['windows_after']} windows where there were {facts['windows_before']}"
     )
     words.append(f"rounded values to a relative error of {facts['relative_error']:.1e}")
-    if facts.get("looks_left_out"):
-        words.append("left out the looks inside the program")
+    if facts["looks_after"]:
+        kept, there = facts["looks_after"], facts["looks_before"]
+        words.append(f"kept {kept} of {there} looks inside the program, as much as a breakdown is made of")
+    words += (f"left out {file}: {why}" for file, why in facts["looks_left_out"].items())
     if facts["redacted"]:
         words.append("took out host name, paths and serial numbers")
     return tuple(words)
