@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from perfzero.attribute.clock import find_clock
+from perfzero.attribute.clock import find_clock, find_lag
 from simulated_kernels import simulate
 
 
@@ -83,6 +83,24 @@ def test_missing_samples_are_done_without() -> None:
     clock = find_clock(s.start_ns, s.end_ns, [holes, s.amounts], s.kernels)
     assert clock.known
     assert clock.offset_ns == pytest.approx(5_000, abs=2_000)
+
+
+def test_a_lag_is_found() -> None:
+    s = simulate(steps=10, offset_ns=3_000, even=True)
+    lag = find_lag(s.start_ns, s.end_ns, s.amounts, s.kernels)
+    assert lag == pytest.approx(3_000, abs=400)
+
+
+def test_a_lag_too_long_to_be_one_is_none() -> None:
+    s = simulate(steps=10, offset_ns=9_000, even=True)
+    assert find_lag(s.start_ns, s.end_ns, s.amounts, s.kernels) == 0.0
+
+
+def test_a_lag_that_cannot_be_known_is_none() -> None:
+    s = simulate(steps=4, period_ns=400e3, offset_ns=3_000)
+    assert find_lag(s.start_ns, s.end_ns, s.amounts, s.kernels) == 0.0
+    assert find_lag(s.start_ns, s.end_ns, np.full(len(s.amounts), np.nan), s.kernels) == 0.0
+    assert find_lag(s.start_ns, s.end_ns, 0.0 * s.amounts, s.kernels) == 0.0
 
 
 def test_too_few_samples_say_nothing() -> None:

@@ -188,6 +188,22 @@ def test_the_clock_of_the_samples_is_found(tmp_path: Path) -> None:
     assert found.doubts == ()
 
 
+def test_a_quantity_has_a_lag_of_its_own(tmp_path: Path) -> None:
+    trace = a_trace(tmp_path)
+    work = trace.work
+    by = 2_000  # ns
+    later = replace(trace, work=replace(work, start_ns=work.start_ns + by, end_ns=work.end_ns + by))
+    samples, late = sampled(trace), sampled(later)
+    writes = late.column("dram_read_bytes")[: len(samples)]
+    samples = samples.with_columns({"dram_write_bytes": writes})
+    found = break_down(trace, samples)
+    assert found.sampled is not None
+    lags = {q.name: q.lag_ns for q in found.sampled.quantities}
+    assert lags["dram_read_bytes"] == pytest.approx(0, abs=300)
+    assert lags["dram_write_bytes"] == pytest.approx(by, abs=300)
+    assert kernel(found, "norm", "dram_write_bytes").value == pytest.approx(bytes_of("norm"), rel=0.05)
+
+
 def test_what_no_kernel_takes_is_told(tmp_path: Path) -> None:
     trace = a_trace(tmp_path, rest_us=80.0)
     samples = sampled(trace)

@@ -154,7 +154,7 @@ def test_intervals_hold_the_truth(period_us: int) -> None:
         found = shared(s.amounts, s.start_ns, s.end_ns, s.kernels)
         sets = sets_of(s.kernels.kind, 40)
         inside.append(np.abs(sets @ (found.amounts - s.truth)) <= INTERVAL * found.errors(sets))
-    assert np.mean(inside) >= 0.85
+    assert np.mean(inside) >= 0.9
 
 
 def test_at_a_millisecond_single_kinds_are_told_less_often_than_at_50_us() -> None:
@@ -247,7 +247,7 @@ def test_samples_with_holes_give_the_same_amounts_less_surely() -> None:
     assert part.seen == pytest.approx(1 / 3, abs=0.1)
     assert part.total == pytest.approx(whole.total, rel=0.03)
     assert s.error(part.amounts) < 0.08
-    assert part.errors(sets).sum() > 1.3 * whole.errors(sets).sum()
+    assert part.errors(sets).sum() > 1.1 * whole.errors(sets).sum()
 
 
 def test_without_a_sample_that_has_a_kernel_in_it_there_is_nothing_to_share() -> None:

@@ -243,7 +243,7 @@ def sampled(breakdown: Breakdown, reads: dict[str, Figure]) -> Breakdown:
         counted=Counted(dram_read_bytes=Figure(8e9, 7.9e9, 8.1e9, 1.0)),
         sampled=Sampled(
             900, 20_000.0, 0.97, Clock(1, 1500.0, known=True),
-            (Quantity("dram_read_bytes", 8e9, 4e8, 0.05, 0.8),),
+            (Quantity("dram_read_bytes", 8e9, 4e8, 0.05, 0.8, -900.0),),
         ),
     )  # fmt: skip
 
@@ -343,7 +343,7 @@ def test_counters_are_in_the_file(tmp_path: Path) -> None:
     assert look["sampled"]["quantities"] == [
         {
             "name": "dram_read_bytes", "counted": 8e9, "unattributed": 4e8,
-            "unattributed_share": 0.05, "misfit": 0.8,
+            "unattributed_share": 0.05, "misfit": 0.8, "lag_ns": -900.0,
         }
     ]  # fmt: skip
 

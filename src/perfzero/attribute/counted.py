@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from perfzero.attribute.clock import Clock, find_clock
+from perfzero.attribute.clock import Clock, find_clock, find_lag
 from perfzero.attribute.deconvolve import (
     INTERVAL,
     Shared,
@@ -90,6 +90,7 @@ class Quantity:
     How a quantity was shared out: what the samples in the trace `counted`, and what of it no kernel takes.
 
     `unattributed_share` is the latter as a share. `misfit`: the squared residual over what is expected.
+    `lag_ns`: by how much it comes later than the kernels do in the mean, or earlier.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Quantity:
     unattributed: float
     unattributed_share: float
     misfit: float
+    lag_ns: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +170,13 @@ def count(kernels: Kernels, samples: Samples, kept: IntArray) -> Counting | None
     here = samples.where(inside)
     if not len(here):
         return None
-    mixing = mix(here.start_ns, here.end_ns, moved)
-    shared = {}
+    shared, lags = {}, {}
     for name, column in amounts.items():
-        if (of := share_out(column[inside], mixing)) is not None:
-            shared[name] = of
+        lag = find_lag(here.start_ns, here.end_ns, column[inside], moved) if clock.known else 0.0
+        by = np.full(len(moved), round(lag), np.int64)
+        of = share_out(column[inside], mix(here.start_ns, here.end_ns, moved.moved(by)))
+        if of is not None:
+            shared[name], lags[name] = of, lag
     if not shared:
         return None
     quantities = tuple(
@@ -182,6 +186,7 @@ def count(kernels: Kernels, samples: Samples, kept: IntArray) -> Counting | None
             of.unattributed,
             of.unattributed / of.counted if of.counted else math.nan,
             math.nan if of.fit is None else of.fit.cost,
+            lags[name],
         )
         for name, of in shared.items()
     )
