@@ -202,6 +202,8 @@ def test_a_quantity_has_a_lag_of_its_own(tmp_path: Path) -> None:
     assert lags["dram_read_bytes"] == pytest.approx(0, abs=300)
     assert lags["dram_write_bytes"] == pytest.approx(by, abs=300)
     assert kernel(found, "norm", "dram_write_bytes").value == pytest.approx(bytes_of("norm"), rel=0.05)
+    misfit = {q.name: q.misfit for q in found.sampled.quantities}
+    assert misfit["dram_write_bytes"] == pytest.approx(misfit["dram_read_bytes"], rel=0.5)
 
 
 def test_what_no_kernel_takes_is_told(tmp_path: Path) -> None:
