@@ -110,6 +110,18 @@ REPLICATES = 200
 ROUNDS = 20
 """Of the estimate of how long stacks last; it has settled by then."""
 
+CELL_S = 0.0005
+"""The parts of a visit in which it may have ended: finer than a sample of the counters."""
+
+SHARPENED = 4
+"""Rounds in which ends of visits are set by the GPU; more change nothing."""
+
+TRUST = 0.5
+"""How much of what the GPU tells counts there: neighbouring cells tell much the same."""
+
+LEAST_CHANCE = 0.02
+"""No line is taken to be quite sure to come with a busy GPU, or with an idle one."""
+
 _SEED = 20260101
 
 _Path = tuple[Frame, ...]
@@ -216,8 +228,11 @@ def host_causes(stacks: HostStacks, pm: Samples) -> HostCauses:
     if idle is None:
         return HostCauses(reason="No hardware counters were sampled while the host was.")
     text_of = _texts(stacks)
-    leaves, moments = _moments(main, text_of)
-    offset_ns = _offset_ns(moments, idle, slack_ns=main.slack_ns)
+    thread = main_thread(main)
+    leaves, leaf_of = _leaves(main, thread, text_of)
+    visits = _visits(main, thread, leaf_of)
+    offset_ns = _offset_ns(_moments(visits), idle, slack_ns=main.slack_ns)
+    moments = _moments(visits, idle, offset_ns=offset_ns)
     moments = _Moments(moments.time_ns + offset_ns, moments.leaf, moments.weight)
     moments = moments.where(np.isfinite(idle.at(moments.time_ns)))
     if not len(moments.time_ns):
@@ -253,35 +268,106 @@ def _texts(stacks: HostStacks) -> TextOf:
 # --- moments -----------------------------------------------------------------------------------
 
 
-def moments_of(
-    process: ProcessStacks, thread: int, kind_of: IntArray
-) -> tuple[IntArray, IntArray, FloatArray]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Visits:
     """
-    Moments at which *thread* was seen: time, stack and weight, where 1 is one moment.
+    Stacks of one thread, shape (n,): when each was first seen, its leaf, how long until another one was seen.
+
+    `growth_hz`: the rest of the time for which the stack lasted has the density exp(growth * rest).
+    """
+
+    time_ns: IntArray
+    leaf: IntArray
+    length_s: FloatArray
+    growth_hz: FloatArray
+    rate_hz: float
+
+
+def _visits(process: ProcessStacks, thread: int, leaf_of: IntArray) -> _Visits:
+    """What *thread* was seen to do; *leaf_of*: stack -> leaf, -1 for none."""
+    rows = process.thread == thread
+    time_ns, leaf = process.time_ns[rows], leaf_of[process.stack[rows]]
+    length_s = np.diff(time_ns, append=max(process.end_ns, int(time_ns[-1]))) / 1e9
+    growth_hz = _growth_hz(length_s, leaf, rate_hz=process.rate_hz)
+    return _Visits(time_ns, leaf, length_s, growth_hz, process.rate_hz)
+
+
+def _moments(visits: _Visits, idle: _Idle | None = None, *, offset_ns: int = 0) -> _Moments:
+    """
+    Moments at which the thread was seen, with their weights, where 1 is one moment.
 
     py-spy writes down a moment only if the stack is another than before. How many moments with the same one
     follow is not known, nor when it ended: at a rate r, with stacks that last 1/v longer on average once they
     are seen, the rest R of the time D until the next change has the density exp((r - v) R), 0 < R < D. So
-    moments at distances of 1/r follow, each with the chance that the stack lasted until then. v is estimated
-    for each kind of stack (*kind_of*: stack -> kind) from the means of R (expectation maximisation).
+    moments follow at the rate r, each with the chance that the stack lasted until then. v is estimated for
+    each leaf from the means of R (expectation maximisation).
+
+    With *idle* the GPU tells more of when the stack ended: most lines come with a busy or with an idle GPU,
+    the same in every step. How often which is learned in some rounds from the moments themselves.
     """
-    rows = process.thread == thread
-    time_ns, stack = process.time_ns[rows], process.stack[rows]
-    length_s = np.diff(time_ns, append=max(process.end_ns, int(time_ns[-1]))) / 1e9
-    growth = _growth_hz(length_s, kind_of[stack], rate_hz=process.rate_hz)
-    count = np.ceil(process.rate_hz * length_s).astype(np.int64)
-    which = np.repeat(np.arange(len(time_ns)), count)
-    nth = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
-    since = (nth + 0.5) / count[which]
-    x = np.clip(growth * length_s, -500, 500)[which]
-    flat = np.abs(x) < 1e-6
-    lasts = np.where(flat, 1 - since, np.expm1(-x * (1 - since)) / np.expm1(-np.where(flat, 1.0, x)))
-    times = np.concatenate([time_ns, time_ns[which] + (since * length_s[which] * 1e9).astype(np.int64)])
-    weight = np.concatenate(
-        [np.ones(len(time_ns)), lasts * (process.rate_hz * length_s / np.maximum(count, 1))[which]]
-    )
+    count = np.maximum(1, np.ceil(visits.length_s / CELL_S)).astype(np.int64)
+    first = np.cumsum(count) - count
+    which = np.repeat(np.arange(len(count)), count)
+    nth = np.arange(len(which)) - first[which]
+    cell_s = (visits.length_s / count)[which]
+    since_s = (nth + 0.5) * cell_s
+    leaf = visits.leaf[which]
+    cell_ns = visits.time_ns[which] + (since_s * 1e9).astype(np.int64)
+    prior = visits.growth_hz[which] * since_s
+    lasts = _lasts(prior, first, which)
+    exact = np.ones(len(count))
+    if idle is not None:
+        following = np.append(visits.leaf[1:], -1)[which]
+        value = idle.at(cell_ns + offset_ns)
+        at_first = idle.at(visits.time_ns + offset_ns)
+        for _ in range(SHARPENED):
+            told = _Moments(
+                np.append(visits.time_ns, cell_ns),
+                np.append(visits.leaf, leaf),
+                np.append(exact, lasts * cell_s * visits.rate_hz),
+            )
+            odds = _log_odds(told, np.append(at_first, value))
+            # The cells before the end were the leaf's, those after it were already the following one's.
+            gain = np.where(
+                np.isfinite(value), TRUST * (_log(odds, leaf, value) - _log(odds, following, value)), 0.0
+            )
+            before = np.cumsum(gain) - gain
+            lasts = _lasts(prior + before - before[first][which], first, which)
+            # In a gap the host may have been elsewhere, unseen, if this line hardly ever comes with one.
+            rarely = np.exp(np.minimum(odds[1, leaf + 1] - odds[1, 0], 0.0))
+            lasts = np.where(value > 0.5, lasts * rarely, lasts)
+    times = np.append(visits.time_ns, cell_ns)
     order = np.argsort(times, kind="stable")
-    return times[order], np.concatenate([stack, stack[which]])[order], weight[order]
+    weight = np.append(exact, lasts * cell_s * visits.rate_hz)
+    found = _Moments(times[order], np.append(visits.leaf, leaf)[order], weight[order])
+    return found.where((found.leaf >= 0) & (found.weight > 1e-3))
+
+
+def _lasts(log_density: FloatArray, first: IntArray, which: IntArray) -> FloatArray:
+    """The chance that a visit lasts until each of its cells, from the log of how likely it ends in which."""
+    top = np.maximum.reduceat(log_density, first)[which]
+    density = np.exp(np.maximum(log_density - top, -500))
+    total = np.add.reduceat(density, first)[which]
+    upto = np.cumsum(density)
+    upto = upto - (upto - density)[first][which]
+    return np.asarray(np.clip(1 - (upto - 0.5 * density) / total, 0.0, 1.0), np.float64)
+
+
+def _log_odds(moments: _Moments, value: FloatArray) -> FloatArray:
+    """log of the chance that the GPU is busy, and that it is idle: whatever the leaf (-1), and for each."""
+    known = np.isfinite(value)
+    leaf, weight = moments.leaf[known] + 1, moments.weight[known]
+    leaves = int(moments.leaf.max(initial=-1)) + 2
+    whole = np.bincount(leaf, weight, leaves)
+    idle = np.bincount(leaf, weight * value[known], leaves)
+    mean = idle.sum() / max(whole.sum(), 1e-12)
+    chance = np.clip((idle + mean) / (whole + 1.0), LEAST_CHANCE, 1 - LEAST_CHANCE)
+    chance[0] = np.clip(mean, LEAST_CHANCE, 1 - LEAST_CHANCE)
+    return np.asarray(np.log(np.stack([1 - chance, chance])), np.float64)
+
+
+def _log(odds: FloatArray, leaf: IntArray, value: FloatArray) -> FloatArray:
+    return np.asarray((1 - value) * odds[0, leaf + 1] + value * odds[1, leaf + 1], np.float64)
 
 
 def _growth_hz(length_s: FloatArray, kind: IntArray, *, rate_hz: float) -> FloatArray:
@@ -310,17 +396,15 @@ def main_thread(process: ProcessStacks) -> int:
     return (module or Counter(process.thread.tolist())).most_common(1)[0][0]
 
 
-def _moments(process: ProcessStacks, text_of: TextOf) -> tuple[list[Meaning], _Moments]:
-    thread = main_thread(process)
+def _leaves(process: ProcessStacks, thread: int, text_of: TextOf) -> tuple[list[Meaning], IntArray]:
+    """What the stacks of *thread* mean, and stack -> its place among these meanings, -1 for none."""
     number: dict[Meaning, int] = {}
     leaf_of = np.full(len(process.stacks), -1, np.int64)
     for k in np.unique(process.stack[process.thread == thread]).tolist():
         frames = [process.frames[i] for i in process.stacks[k]]
         if frames:
             leaf_of[k] = number.setdefault(meaning(frames, text_of), len(number))
-    time_ns, stack, weight = moments_of(process, thread, leaf_of)
-    found = _Moments(time_ns, leaf_of[stack], weight)
-    return list(number), found.where(found.leaf >= 0)
+    return list(number), leaf_of
 
 
 # --- idle time ---------------------------------------------------------------------------------
@@ -486,26 +570,41 @@ class _Shares:
         length_s = (idle.end_ns - idle.start_ns) / 1e9
         self._gap_s = np.bincount(block(idle.start_ns), length_s, self._blocks)
         self._short_s = np.bincount(block(idle.short_start_ns), idle.short_s, self._blocks)
-        self._begun = np.zeros((self._blocks, self._n))
-        self._paced = np.zeros((self._blocks, self._n))
-        self._paced_of = np.zeros((self._blocks, self._n))
         window_s = np.clip(0.25 * length_s, BEGINS_WITHIN_S, BEGINS_LONGEST / self._rate_hz)
-        expected = self._rate_hz * window_s
-        first = np.searchsorted(time_ns, idle.start_ns - UNCERTAIN_NS - (window_s * 1e9).astype(np.int64))
-        stop = np.searchsorted(time_ns, idle.start_ns - UNCERTAIN_NS)
-        end = np.searchsorted(time_ns, idle.end_ns)
-        begin = np.searchsorted(time_ns, idle.start_ns)
-        for k, b in enumerate(block(idle.start_ns).tolist()):
-            if stop[k] <= first[k]:
-                continue
-            before = slice(first[k], stop[k])
-            part = length_s[k] / expected[k] * weight[before]
-            np.add.at(self._begun[b], leaf[before], part)
-            if end[k] > begin[k]:
-                meanwhile = slice(begin[k], end[k])
-                paced = float(_normed(weight[meanwhile]) @ self._others[leaf[meanwhile]])
-                np.add.at(self._paced[b], leaf[before], part * paced)
-                np.add.at(self._paced_of[b], leaf[before], part)
+        window_ns = (window_s * 1e9).astype(np.int64)
+        before = _spans(time_ns, idle.start_ns - UNCERTAIN_NS - window_ns, idle.start_ns - UNCERTAIN_NS)
+        after = _spans(
+            time_ns,
+            idle.start_ns + UNCERTAIN_NS,
+            np.minimum(idle.end_ns, idle.start_ns + UNCERTAIN_NS + window_ns),
+        )
+        inside = _spans(time_ns, idle.start_ns, idle.end_ns)
+        part = np.concatenate(
+            [
+                [0.0],
+                *(
+                    length_s[k] / (self._rate_hz * window_s[k]) * weight[span]
+                    for k, span in enumerate(before)
+                ),
+            ]
+        )[1:]
+        where = np.concatenate([[0], *(leaf[span] for span in before)])[1:]
+        gap_of = np.repeat(np.arange(len(before)), [span.stop - span.start for span in before])
+        sort = [
+            (int(np.argmax(np.bincount(leaf[span], weight[span]))) if span.stop > span.start else -1,
+             int(np.log2(max(length_s[k], 1e-6))))
+            for k, span in enumerate(after)
+        ]  # fmt: skip
+        part = _sharpened(part, where, [sort[k] for k in gap_of], leaves=self._n)
+        paced = np.array([
+            float(_normed(weight[span]) @ self._others[leaf[span]]) if span.stop > span.start else np.nan
+            for span in inside
+        ])[gap_of] if len(before) else np.zeros(0)  # fmt: skip
+        block_of = block(idle.start_ns)[gap_of]
+        known = np.isfinite(paced)
+        self._begun = table(block_of, where, part)
+        self._paced = table(block_of[known], where[known], part[known] * paced[known])
+        self._paced_of = table(block_of[known], where[known], part[known])
         self._near = np.zeros((self._blocks, self._n))
         reach = idle.short_end_ns - idle.short_start_ns
         first = np.searchsorted(time_ns, idle.short_start_ns - reach)
@@ -546,6 +645,29 @@ class _Shares:
             factor = min(1.0, max(0.0, idle_s - explained) / launching)
             direct = np.where(launches, direct * factor, direct)
         return np.minimum((direct + drained) / idle_s, 1.0), drained / idle_s
+
+
+def _spans(time_ns: IntArray, start_ns: IntArray, end_ns: IntArray) -> list[slice]:
+    """Which of *time_ns*, in order, lie in each interval."""
+    first, stop = np.searchsorted(time_ns, start_ns), np.searchsorted(time_ns, end_ns)
+    return [slice(a, max(a, b)) for a, b in zip(first.tolist(), stop.tolist(), strict=True)]
+
+
+def _sharpened(
+    part: FloatArray, leaf: IntArray, sort: Sequence[tuple[int, int]], *, leaves: int
+) -> FloatArray:
+    """
+    *part* so that among gaps of one sort most goes to the leaf that has most.
+
+    Gaps of one length after which the host is at one line begin in one line as a rule. That others seem to
+    have a part in it comes of ends of visits that are not known: shares are squared.
+    """
+    number = {s: i for i, s in enumerate(dict.fromkeys(sort))}
+    flat = np.array([number[s] for s in sort], np.int64) * leaves + leaf
+    raw = np.bincount(flat, part, len(number) * leaves).reshape(len(number), leaves)
+    whole, squares = raw.sum(1, keepdims=True), (raw**2).sum(1, keepdims=True)
+    factor = raw * whole / np.maximum(squares, 1e-300)
+    return np.asarray(part * factor.ravel()[flat], np.float64)
 
 
 def _normed(weights: FloatArray) -> FloatArray:
@@ -650,9 +772,8 @@ def _stages(stacks: HostStacks, text_of: TextOf) -> tuple[StageShare, ...]:
     found: dict[tuple[Stage, Frame | None], float] = defaultdict(float)
     for process in stacks.processes:
         if process.role == "worker" and len(process):
-            kinds = np.arange(len(process.stacks))
-            _, stack, weight = moments_of(process, main_thread(process), kinds)
-            for k, seen in enumerate(np.bincount(stack, weight)):
+            moments = _moments(_visits(process, main_thread(process), np.arange(len(process.stacks))))
+            for k, seen in enumerate(np.bincount(moments.leaf, moments.weight)):
                 what = stage([process.frames[i] for i in process.stacks[k]], text_of) if seen > 0 else None
                 if what is not None:
                     found[what] += float(seen)

@@ -1,0 +1,286 @@
+"""
+Whom the idle time belongs to: recordings of programs with a simulated GPU, of which the truth was measured by
+taking the planted line out (tests/fixtures/stacks/record.py), and stacks written by hand.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from perfzero.attribute.stacks import Cause, HostCauses, _moments, _visits, host_causes, main_thread
+from perfzero.stacks import Frame, HostStacks, ProcessStacks
+from perfzero.store.stacks import read_stacks
+from perfzero.values import IntArray, Samples
+
+RECORDED = Path(__file__).parents[1] / "fixtures" / "stacks"
+MS = 1_000_000
+HZ = 250.0
+
+
+def pm(edges_ns: IntArray, *, period_ns: int) -> Samples:
+    """GR activity of a GPU that is busy between the edges 0 and 1, 2 and 3, and so on."""
+    starts, lengths = edges_ns[0::2], edges_ns[1::2] - edges_ns[0::2]
+    before = np.concatenate([[0], np.cumsum(lengths)])
+    at = np.arange(edges_ns[0], edges_ns[-1], period_ns)
+    place = np.searchsorted(starts, at, side="right") - 1
+    busy = before[place] + np.minimum(at - starts[place], lengths[place])
+    return Samples(at[:-1], at[1:], {"gr_active": np.clip(np.diff(busy) / period_ns, 0.0, 1.0)})
+
+
+def recorded(case: str, *, period_ns: int) -> tuple[HostCauses, float]:
+    """What is told of a recorded program, and which share of the idle time its planted line has."""
+    truth = json.loads(gzip.decompress((RECORDED / case / "busy.json.gz").read_bytes()))
+    edges_ns = (truth["start_us"] + np.cumsum(truth["edges_us"])) * 1000
+    return host_causes(read_stacks(RECORDED / case), pm(edges_ns, period_ns=period_ns)), truth["truth"]
+
+
+@pytest.mark.parametrize("period_ns", [MS, 2 * MS])
+@pytest.mark.parametrize(
+    ("case", "line"),
+    [
+        ("item", "loss.item()"),
+        ("item_short", "loss.item()"),
+        ("tokenise", "ids = tokenise(WORDS)"),
+        ("sleep_then_sync", "time.sleep(0.015)"),
+        ("rare_save", 'open("/dev/null", "w").write(str(spin(600)))'),
+        ("lagged_sync", "gc.collect(); spin(40)"),
+    ],
+)
+def test_the_planted_line_is_told_first_with_its_share(case: str, line: str, period_ns: int) -> None:
+    found, truth = recorded(case, period_ns=period_ns)
+
+    assert found.causes[0].text == line
+    assert found.causes[0].share == pytest.approx(truth, abs=0.05)
+
+
+def by_text(found: HostCauses, text: str) -> Cause:
+    return next(c for c in found.causes if c.text == text)
+
+
+def test_of_two_that_are_both_to_blame_each_gets_what_it_would_save() -> None:
+    found, truth = recorded("two", period_ns=2 * MS)
+
+    assert by_text(found, "loss.item()").share == pytest.approx(truth, abs=0.1)
+    assert by_text(found, "ids = spin(14)").share == pytest.approx(1.0, abs=0.05)
+
+
+def test_waits_after_each_kernel_explain_gaps_that_are_shorter_than_a_sample() -> None:
+    found, truth = recorded("every_op", period_ns=2 * MS)
+
+    assert found.causes[0].text == "loss.item()"
+    assert found.causes[0].share == pytest.approx(truth, abs=0.2)
+
+
+def test_a_wait_for_what_has_long_been_done_is_not_blamed() -> None:
+    found, _ = recorded("lagged_sync", period_ns=2 * MS)
+
+    assert all(c.share < 0.2 for c in found.causes if c.activity == "synchronising")
+
+
+# --- written by hand -----------------------------------------------------------------------------
+
+LINES = {
+    1: "main()",
+    10: "for x in loader:",
+    11: "loss.item()",
+    12: "y = step(x)",
+    13: "time.sleep(1)",
+    20: "torch.cuda.synchronize()",
+}
+MODULE = Frame("/work/train.py", 1, "<module>")
+LOADER = Frame("/v/site-packages/torch/utils/data/dataloader.py", 5, "__next__")
+CALL = Frame("/v/site-packages/torch/nn/modules/module.py", 5, "_call_impl")
+
+
+def at(line: int, *inner: Frame) -> tuple[Frame, ...]:
+    return (*inner, Frame("/work/train.py", line, "main"), MODULE)
+
+
+Part = tuple[tuple[Frame, ...], float, Sequence[tuple[float, float]]]
+"""A stack, how long it lasts in ms, and when in that time the GPU is busy (from, to)."""
+
+
+def made(parts: Sequence[Part], *, seconds: float = 10.0, seed: int = 1) -> tuple[HostStacks, Samples]:
+    """A program that does *parts* again and again, sampled as py-spy does, and its GPU."""
+    draw = np.random.default_rng(seed)
+    length_ms = sum(length for _, length, _ in parts)
+    ends = np.cumsum([length for _, length, _ in parts])
+    busy = [
+        (a + end - n, b + end - n) for (_, n, when), end in zip(parts, ends, strict=True) for a, b in when
+    ]
+    repeats = int(seconds * 1e3 / length_ms)
+    edges = np.array([(k * length_ms + a, k * length_ms + b) for k in range(repeats) for a, b in busy])
+    edges = np.append(edges.ravel(), [seconds * 1e3 + 1, seconds * 1e3 + 2])
+    moments = np.cumsum(draw.exponential(1e3 / HZ, int(seconds * HZ)))
+    kind = np.searchsorted(ends, moments % length_ms, side="right")
+    new = np.append(True, kind[1:] != kind[:-1])
+    frames = list(dict.fromkeys(f for stack, _, _ in parts for f in stack))
+    end_ns = int(seconds * 1e9)
+    main = ProcessStacks(
+        pid=1, role="main", start_ns=0, end_ns=end_ns, rate_hz=HZ, slack_ns=4 * MS,
+        time_ns=(moments[new] * MS).astype(np.int64), thread=np.zeros(new.sum(), np.int64), stack=kind[new],
+        frames=tuple(frames), stacks=tuple(tuple(map(frames.index, stack)) for stack, _, _ in parts),
+    )  # fmt: skip
+    lines = {("/work/train.py", line): text for line, text in LINES.items()}
+    return HostStacks((main,), lines), pm((edges * MS).astype(np.int64), period_ns=2 * MS)
+
+
+def told(parts: Sequence[Part]) -> HostCauses:
+    return host_causes(*made(parts))
+
+
+def test_a_gap_that_begins_in_a_wait_for_the_gpu_is_that_waits() -> None:
+    found = told([(at(12, CALL), 10, [(6, 10)]), (at(11), 10, [(0, 10)])])
+
+    assert (found.causes[0].text, found.causes[0].activity) == ("loss.item()", "synchronising")
+    assert found.causes[0].share == pytest.approx(1.0, abs=0.08)
+    assert found.causes[0].drained == pytest.approx(found.causes[0].share, abs=0.05)
+
+
+def test_no_wait_gets_more_than_the_host_waited_in_it() -> None:
+    found = told([(at(13), 20, []), (at(12, CALL), 5, [(0, 5)]), (at(11), 5, [(0, 5)])])
+
+    assert by_text(found, "time.sleep(1)").share == pytest.approx(1.0, abs=0.03)
+    assert by_text(found, "loss.item()").share == pytest.approx(5 / 20, abs=0.06)
+
+
+def test_a_loader_would_only_be_waited_for_longer_without_the_wait_for_the_gpu() -> None:
+    found = told([(at(10, LOADER), 20, []), (at(12, CALL), 5, [(0, 5)]), (at(11), 10, [(0, 10)])])
+
+    assert (found.causes[0].text, found.causes[0].activity) == ("for x in loader:", "loader")
+    assert all(c.text != "loss.item()" for c in found.causes)
+
+
+def test_a_line_at_which_the_host_waits_while_the_gpu_is_busy_is_harmless() -> None:
+    found = told(
+        [
+            (at(20), 12, [(0, 12)]),
+            (at(12, CALL), 8, [(0, 8)]),
+            (at(13), 10, [(0, 2)]),
+            (at(12, CALL), 1, [(0, 1)]),
+        ]
+    )
+
+    assert [c.text for c in found.causes] == ["time.sleep(1)"]
+    assert found.causes[0].share == pytest.approx(1.0, abs=0.03)
+
+
+def test_launching_is_told_where_nothing_else_explains_the_gaps() -> None:
+    found = told([(at(12, CALL), 10, [(4, 10)])])
+
+    assert [(c.text, c.activity) for c in found.causes] == [("y = step(x)", "launching")]
+
+
+def test_the_interval_holds_the_share() -> None:
+    [cause] = told([(at(13), 7, []), (at(12, CALL), 20, [(0, 20)])]).causes
+
+    assert cause.low <= cause.share <= cause.high
+    assert cause.high - cause.low < 0.1
+
+
+def test_the_same_gives_the_same() -> None:
+    parts: list[Part] = [(at(13), 7, []), (at(12, CALL), 20, [(0, 20)])]
+
+    assert told(parts) == told(parts)
+
+
+@pytest.mark.parametrize("off_ms", [-3, -1, 2, 3])
+def test_a_clock_that_is_off_by_milliseconds_is_set(off_ms: int) -> None:
+    stacks, samples = made([(at(13), 15, []), (at(12, CALL), 5, [(0, 5)]), (at(11), 15, [(0, 15)])])
+    [main] = stacks.processes
+    late = ProcessStacks(
+        main.pid, main.role, main.start_ns, main.end_ns, main.rate_hz, main.slack_ns,
+        main.time_ns + off_ms * MS, main.thread, main.stack, main.frames, main.stacks,
+    )  # fmt: skip
+    found = host_causes(HostStacks((late,), stacks.lines), samples)
+
+    assert found.offset_s * 1e3 == pytest.approx(-off_ms, abs=1.0)
+
+
+def test_a_busy_gpu_waits_for_nothing() -> None:
+    found = told([(at(12, CALL), 10, [(0, 10)]), (at(11), 10, [(0, 10)])])
+
+    assert (found.causes, found.reason) == ((), "The GPU was hardly idle while the host was sampled.")
+
+
+def test_without_counters_nothing_is_told() -> None:
+    stacks, _ = made([(at(13), 15, [])])
+
+    assert host_causes(stacks, Samples.empty(["gr_active"])).reason.startswith("No hardware counters")
+
+
+def test_without_stacks_the_reason_is_theirs() -> None:
+    _, samples = made([(at(13), 15, [(0, 1)])])
+
+    assert host_causes(HostStacks(doubts=("No py-spy.",)), samples).reason == "No py-spy."
+    assert host_causes(HostStacks(), samples).reason == "The host was not sampled."
+
+
+def test_a_few_moments_are_too_few() -> None:
+    stacks, samples = made([(at(13), 15, []), (at(12, CALL), 5, [(0, 5)])])
+    few = samples.between(0, 200 * MS)
+
+    assert host_causes(stacks, few).reason.startswith("The host was seen too rarely")
+
+
+def test_moments_stand_for_time_whatever_the_length_of_the_visits() -> None:
+    for lengths in ((1.0, 1.0), (2.0, 18.0), (30.0, 70.0), (0.5, 40.0)):
+        stacks, _ = made([(at(12), lengths[0], []), (at(13), lengths[1], [])], seconds=20)
+        [main] = stacks.processes
+        moments = _moments(_visits(main, 0, np.arange(2)))
+        share = np.bincount(moments.leaf, moments.weight)[0] / moments.count
+
+        assert share == pytest.approx(lengths[0] / sum(lengths), abs=0.04)
+        assert moments.count == pytest.approx(20 * HZ, rel=0.05)
+
+
+def test_lines_of_a_function_that_is_called_in_each_step_are_told_as_the_call() -> None:
+    inner = [Frame("/work/text.py", line, "encode") for line in (5, 6)]
+    found = told([(at(12, inner[0]), 6, []), (at(12, inner[1]), 6, []), (at(13), 8, [(0, 8)])])
+
+    assert [(c.frame.file, c.frame.line) for c in found.causes] == [("/work/train.py", 12)]
+
+
+def test_a_line_that_has_nearly_all_of_a_call_is_told_itself() -> None:
+    inner = [Frame("/work/text.py", line, "encode") for line in (5, 6)]
+    found = told([(at(12, inner[0]), 19, []), (at(12, inner[1]), 1, []), (at(13), 8, [(0, 8)])])
+
+    assert [(c.frame.file, c.frame.line) for c in found.causes] == [("/work/text.py", 5)]
+    assert [f.line for f in found.causes[0].path] == [1, 12, 5]
+
+
+def test_the_thread_that_runs_the_module_is_the_main_one() -> None:
+    frames = (Frame("/work/train.py", 1, "<module>"), Frame("/usr/lib/python3.12/threading.py", 1, "wait"))
+    process = ProcessStacks(
+        pid=1, role="main", start_ns=0, end_ns=9, rate_hz=HZ, slack_ns=0,
+        time_ns=np.arange(5), thread=np.array([0, 1, 0, 0, 0]), stack=np.array([1, 0, 1, 1, 1]),
+        frames=frames, stacks=((0,), (1,)),
+    )  # fmt: skip
+
+    assert main_thread(process) == 1
+
+
+def test_what_the_workers_do_is_told_where_their_loader_is_waited_for() -> None:
+    stacks, samples = made([(at(10, LOADER), 20, []), (at(12, CALL), 5, [(0, 5)])])
+    fetch = Frame("/v/site-packages/torch/utils/data/_utils/fetch.py", 3, "fetch")
+    decode, collate = (
+        Frame("/work/data.py", 7, "__getitem__"),
+        Frame("/v/site-packages/torch/utils/data/_utils/collate.py", 3, "default_collate"),
+    )
+    worker = ProcessStacks(
+        pid=2, role="worker", start_ns=0, end_ns=10 * 10**9, rate_hz=10.0, slack_ns=0,
+        time_ns=np.array([0, 8 * 10**9]), thread=np.zeros(2, np.int64), stack=np.array([0, 1]),
+        frames=(decode, collate, fetch), stacks=((0, 2), (1, 2)),
+    )  # fmt: skip
+    lines = {**stacks.lines, ("/work/data.py", 7): "Image.open(path)"}
+    found = host_causes(HostStacks((*stacks.processes, worker), lines), samples)
+
+    assert [(s.stage, s.frame) for s in found.causes[0].stages] == [("decoding", decode), ("collating", None)]
+    assert found.causes[0].stages[0].share == pytest.approx(0.8, abs=0.05)
+    assert all(not c.stages for c in found.causes[1:])
