@@ -135,7 +135,11 @@ DATASET = Frame("/work/data.py", 12, "Images.__getitem__")
     ("inner", "text", "expected"),
     [
         ((Frame(f"{SITE}/PIL/ImageFile.py", 3, "load"), DATASET, FETCH, LOOP), "", "decoding"),
-        ((Frame(f"{SITE}/torchvision/transforms/v2.py", 3, "forward"), DATASET, FETCH, LOOP), "", "augmenting"),
+        (
+            (Frame(f"{SITE}/torchvision/transforms/v2.py", 3, "forward"), DATASET, FETCH, LOOP),
+            "",
+            "augmenting",
+        ),
         ((DATASET, FETCH, LOOP), "image = Image.open(path)", "decoding"),
         ((DATASET, FETCH, LOOP), "data = open(path, 'rb').read()", "reading"),
         ((DATASET, FETCH, LOOP), "x = a + b", "other"),

@@ -59,7 +59,8 @@ def running(code: str, *arguments: str) -> Iterator[tuple[subprocess.Popen[str],
         try:
             yield process, process.stdout.readline()
         finally:
-            os.killpg(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has ended by itself
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def until_ended(stacks: Stacks, *, seconds: int = 1) -> None:

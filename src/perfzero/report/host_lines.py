@@ -55,6 +55,7 @@ def place(frame: Frame) -> str:
 def words(cause: Cause) -> str:
     """What the program does there, and what that costs."""
     shown = cause.text if len(cause.text) <= TEXT else cause.text[: TEXT - 1] + "…"
+    shown = shown.rstrip(":")
     said = f"{shown}: {WORDS[cause.activity]}" if shown else WORDS[cause.activity]
     share = f"{text.percent(cause.share)} of the idle time"
     if cause.high - cause.low >= 0.01:

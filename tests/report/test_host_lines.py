@@ -1,0 +1,118 @@
+"""The lines that the GPU waits for, on the terminal and in report.json."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+
+from perfzero.attribute.stacks import Cause, HostCauses, StageShare
+from perfzero.report.analysis import analyze
+from perfzero.report.host_lines import lines, words
+from perfzero.report.schema import schema
+from perfzero.report.terminal import words as page
+from perfzero.stacks import Frame
+from perfzero.store.schema import STACKS
+from perfzero.store.writer import RecordingWriter
+from perfzero.values import Gpu, Process, Samples, Window
+
+RECORDED = Path(__file__).parents[1] / "fixtures" / "stacks"
+ITEM = Frame("/work/train.py", 41, "main")
+MS = 1_000_000
+
+
+def cause(**changes: object) -> Cause:
+    given = {
+        "activity": "synchronising", "frame": ITEM, "text": "total += loss.item()", "path": (ITEM,),
+        "share": 0.8, "low": 0.76, "high": 0.84, "drained": 0.8,
+    }  # fmt: skip
+    return Cause(**{**given, **changes})  # type: ignore[arg-type]
+
+
+def test_a_line_is_told_with_what_it_does_and_what_that_costs() -> None:
+    assert lines(HostCauses((cause(),), idle=0.3)) == [
+        ("train.py:41", "total += loss.item(): waits for the GPU, 80 % of the idle time (76 % to 84 %)")
+    ]
+
+
+def test_a_loader_is_told_with_what_its_workers_do() -> None:
+    stages = (
+        StageShare("decoding", 0.9, Frame("/work/data.py", 7, "load"), "Image.open(path)"),
+        StageShare("collating", 0.08, None, ""),
+        StageShare("other", 0.02, None, ""),
+    )
+    told = words(cause(activity="loader", text="for x in loader:", low=0.8, high=0.8, stages=stages))
+
+    assert told == (
+        "for x in loader: waits for the DataLoader, 80 % of the idle time; "
+        "its workers: decoding 90 % (data.py:7), collating 8 %"
+    )
+
+
+def test_three_lines_are_told_and_all_of_an_idle_gpu() -> None:
+    assert len(lines(HostCauses((cause(),) * 5, idle=0.3))) == 3
+    assert lines(HostCauses((cause(),), idle=0.03)) == []
+    assert lines(HostCauses(reason="The host was not sampled.")) == []
+    assert lines(None) == []
+
+
+def test_a_long_line_is_cut_and_nothing_drives_the_terminal() -> None:
+    told = words(cause(text="x = \x1b[31m" + "y" * 200))
+
+    assert len(told) < 110
+    assert "\x1b" not in told
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    """Counters of a simulated GPU, and the stacks of its program."""
+    truth = json.loads(gzip.decompress((RECORDED / "item" / "busy.json.gz").read_bytes()))
+    edges = (truth["start_us"] + np.cumsum(truth["edges_us"])) * 1000
+    at = np.arange(edges[0], edges[-1], 2 * MS)
+    total = np.concatenate([[0], np.cumsum(edges[1::2] - edges[0::2])])
+    place = np.searchsorted(edges[0::2], at, side="right") - 1
+    busy = total[place] + np.minimum(at - edges[0::2][place], (edges[1::2] - edges[0::2])[place])
+    pm = Samples(at[:-1], at[1:], {"gr_active": np.clip(np.diff(busy) / (2 * MS), 0, 1)})
+    path = tmp_path / "r"
+    gpu = Gpu(0, "GPU-0", "NVIDIA H200", compute_capability=(9, 0), sm_count=132)
+    with RecordingWriter(
+        path, gpus=(gpu,), process=Process(), settings={}, tiers={0: "pm"}, tier_reasons={}
+    ) as writer:
+        writer.append("pm", 0, pm)
+        writer.window(Window(0, "dense", int(at[0]), int(at[-1]), 2 * MS, len(pm), 0))
+    shutil.copy(RECORDED / "item" / STACKS, path / STACKS)
+    return path
+
+
+def test_a_recording_with_stacks_gives_a_report_that_names_the_line(recording: Path) -> None:
+    report = analyze(recording)
+    document = json.loads((recording / "report.json").read_text())
+    host = document["gpus"][0]["host"]
+
+    jsonschema.validate(document, schema())
+    assert host["causes"][0]["text"] == "loss.item()"
+    assert (host["causes"][0]["activity"], host["reason"]) == ("synchronising", "")
+    assert host["causes"][0]["share"] == pytest.approx(1.0, abs=0.05)
+    assert "What the GPU waits for while it is idle, by line of the program:" in page(report)
+    assert "loss.item(): waits for the GPU" in page(report)
+
+
+def test_stacks_that_are_damaged_are_a_doubt_and_the_rest_is_told(recording: Path) -> None:
+    (recording / STACKS).write_bytes(b"no stacks")
+    report = analyze(recording)
+
+    assert report.gpus[0].host is None
+    assert any(STACKS in doubt for doubt in report.doubts)
+
+
+def test_a_recording_without_stacks_has_none_and_no_doubt_about_it(recording: Path) -> None:
+    (recording / STACKS).unlink()
+    report = analyze(recording)
+
+    assert report.gpus[0].host is None
+    assert not any("stack" in doubt or "host" in doubt for doubt in report.doubts)
