@@ -158,8 +158,11 @@ def source_of(pid: int, file: str) -> list[str]:
         return []
     for root, folder in ((f"/proc/{pid}/root", f"/proc/{pid}/cwd"), ("", "")):
         path = f"{root}{file}" if os.path.isabs(file) else f"{folder}/{file}" if folder else file
+        path = path if root else os.path.realpath(path)
+        if not path.endswith(".py"):
+            continue
         try:
-            with open_regular(Path(os.path.realpath(path) if not root else path)) as source_file:
+            with open_regular(Path(path)) as source_file:
                 seen = os.fstat(source_file.fileno())
                 if not seen.st_mode & stat.S_IROTH and seen.st_uid != _user(pid):
                     return []
@@ -170,8 +173,8 @@ def source_of(pid: int, file: str) -> list[str]:
 
 
 def _user(pid: int) -> int:
-    """Whose process it is; ours where it has ended."""
+    """Whose process it is; nobody's where it has ended."""
     try:
         return int(psutil.Process(pid).uids().real)
     except psutil.Error:
-        return os.getuid()
+        return -1
