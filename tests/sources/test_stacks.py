@@ -123,6 +123,18 @@ def test_one_that_does_not_end_in_time_is_ended(tmp_path: Path, monkeypatch: pyt
     assert stacks.sampled[0].failure == "it did not end in time"
 
 
+def test_one_that_does_not_finish_when_asked_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FINISHES_S", 0.1)
+    stacks = fake(tmp_path, "trap '' INT; exec sleep 60")
+    stacks.begin(1, role="main", rate_hz=100)
+    time.sleep(0.2)
+    stacks.finish()
+
+    assert stacks.sampled[0].failure == "it did not end in time"
+
+
 def test_closing_ends_what_runs_and_does_nothing_twice(tmp_path: Path) -> None:
     stacks = fake(tmp_path, "exec sleep 60")
     stacks.begin(1, role="main", rate_hz=100)

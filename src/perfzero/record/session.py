@@ -70,6 +70,9 @@ A recording of less than this does not wait for the board to come to its power c
 of work before the first window would be a third of it, or all.
 """
 
+UNSETTLED_S = 8.0
+"""Of work, before the host is sampled even if the program has not settled: windows are longer then."""
+
 MOST_ENVIRONMENTS = 16
 """Of so many processes the environment is read: ranks have the same one but for their number."""
 
@@ -155,6 +158,7 @@ class Recorder:
         self._failed_judgements = 0
         self._ended_early = ""
         self._host_sampling = HostSampling(say=say)
+        self._works_since_s: float | None = None
         self._looks: Looks | None = None
         if agent and target.command:
             self._looks = Looks(tell=lambda look: self._writer.look(look), say=say)
@@ -292,7 +296,7 @@ class Recorder:
                     raise watch.fatal
             if not self._environment_of_users and any(w.state != "waiting for work" for w in self._watches):
                 self._read_environment()
-            self._sample_host()
+            self._sample_host(now)
             if self._looks is not None:
                 self._look_inside(self._looks)
             if self._every_steps:
@@ -441,12 +445,20 @@ class Recorder:
         """The processes of the program that hold a context on a GPU, as far as the driver lists them."""
         return frozenset[int]().union(*(w.board.pids or () for w in self._watches)) & host.pids()
 
-    def _sample_host(self) -> None:
-        """While the GPUs are looked at closely, see once what the process that feeds them does meanwhile."""
+    def _sample_host(self, now_s: float) -> None:
+        """
+        While the GPUs are looked at closely, see once what the process that feeds them does meanwhile.
+
+        A program that works in fits and starts may not settle: after `UNSETTLED_S` it is not waited for.
+        """
         sampling, host = self._host_sampling, self._host
         sampling.tick()
-        close = any(w.state in ("looking closely", "watching") for w in self._watches)
-        if sampling.begun or not close or host is None:
+        states = {w.state for w in self._watches} - {"waiting for work"}
+        if sampling.begun or not states or host is None:
+            return
+        if self._works_since_s is None:
+            self._works_since_s = now_s
+        if states == {"warm-up"} and now_s - self._works_since_s < UNSETTLED_S:
             return
         users = self._users(host)
         pid = host.main_pid if host.main_pid in users or not users else min(users)

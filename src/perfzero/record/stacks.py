@@ -71,8 +71,8 @@ class HostSampling:
         """End what still runs, and write what was found into *recording*, if any. Raises OSError."""
         try:
             if self._stacks is not None:
-                if self._found is None and not self._stacks.poll():
-                    self._stacks.close()
+                if self._found is None:
+                    self._stacks.finish()
                 if self._found is None:
                     self._take(self._stacks)
             if recording is not None and self._found is not None:

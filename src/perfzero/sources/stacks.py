@@ -60,6 +60,9 @@ SLACK_NS = 4_000_000
 LATEST_S = 5.0
 """After its time is over py-spy writes its file, a tenth of a second as a rule; later it is ended."""
 
+FINISHES_S = 2.0
+"""How long py-spy may take to write its file once it was asked to end; a tenth of a second is usual."""
+
 _MEMORY_BYTES, _FILE_BYTES, _CPU_S = 4 << 30, 64 << 20, 10
 """What a py-spy may use that was led astray by what it reads."""
 
@@ -120,7 +123,7 @@ class Stacks:
     """
     Samples the processes that `begin` is given, once, into files in *folder*.
 
-    Nothing in here waits, but for `close`, which ends what still runs.
+    Nothing in here waits, but for `finish` and `close`, which end what still runs.
     """
 
     def __init__(self, folder: Path, *, program: Sequence[str] | None = None) -> None:
@@ -165,6 +168,20 @@ class Stacks:
             if not one.ended:
                 self._reap(one, kill=late)
         return all(one.ended for one in self.sampled)
+
+    def finish(self) -> None:
+        """Let what still runs write what it has seen so far, which takes a moment; end what does not."""
+        running = [one for one in self.sampled if not one.ended]
+        for one in running:
+            with suppress(OSError):
+                one.spy.send_signal(signal.SIGINT)
+        deadline = time.monotonic() + FINISHES_S
+        while not all(one.ended for one in running) and time.monotonic() < deadline:
+            for one in running:
+                if not one.ended:
+                    self._reap(one, kill=False)
+            time.sleep(0.01)
+        self.close()
 
     def close(self) -> None:
         """End what still runs. Harmless when called twice."""
