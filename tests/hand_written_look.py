@@ -2,9 +2,9 @@
 A look written by hand, from the documented keys of Kineto's format.
 
 No GPU made the kernels in here, and no number of them says anything about one. Real traces are in
-`tests/recordings/_looks`, of a GPU, and in `tests/fixtures/look`, of a CPU with Python's frames. By hand comes
-what those lack: replays of graphs, several GPUs and streams, recomputation, double backward, kernels whose
-launch was lost, and what someone made who wants to do harm.
+`tests/recordings/_looks`, of a GPU, and in `tests/fixtures/look`, of a CPU with Python's frames. By hand
+comes what those lack: replays of graphs, several GPUs and streams, recomputation, double backward, kernels
+whose launch was lost, and what someone made who wants to do harm.
 Times are microseconds.
 """
 

@@ -94,7 +94,11 @@ def test_a_slim_look_is_smaller_and_cannot_be_made_slimmer(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("path", sorted(OF_A_GPU.glob("*/look-*.json.gz")), ids=lambda path: path.parent.name)
 def test_what_a_gpu_wrote_stays_what_it_is(path: Path) -> None:
-    assert slim_look(path, hide=anonymous_text)[0] == path.read_bytes()
+    """As text: another zlib may compress it otherwise."""
+    data, doubts = slim_look(path, hide=anonymous_text)
+
+    assert gzip.decompress(data) == gzip.decompress(path.read_bytes())
+    assert doubts == ()
 
 
 def look_of_everything() -> Look:
@@ -226,15 +230,15 @@ def test_whatever_is_in_a_look_it_is_broken_down_alike(look: Look) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(-(10**9), 9 * 10**18), st.integers(0, 10**12)), min_size=1, max_size=5),
-    st.integers(0, 9 * 10**17),
+    st.lists(st.tuples(st.integers(-(10**9), 10**15), st.integers(0, 10**12)), min_size=1, max_size=5),
+    st.integers(0, 10**18),
 )
 def test_times_stay_exact_to_the_nanosecond(spans: list[tuple[int, int]], base_ns: int) -> None:
-    """Also where a double is coarser than one, since what was read came of a double."""
+    """Wherever the profiler counted them from, and in a trace of eleven days."""
     look = Look()
     look.header["baseTimeNanoseconds"] = base_ns
     for start_ns, length_ns in spans:
-        look.kernel("k", (start_ns // 5) / 1000, 0, correlation=0)
+        look.kernel("k", start_ns / 1000, 0, correlation=0)
         look.events[-1]["dur"] = length_ns / 1000
     with tempfile.TemporaryDirectory() as folder:
         whole = look.write(Path(folder))
@@ -255,6 +259,22 @@ def test_of_equals_the_first_stays_the_first(tmp_path: Path) -> None:
 
     for path in (whole, slim(whole)):
         assert break_down(read_trace(path)).alike[0].row.kernel == "later"
+
+
+def test_what_runs_at_one_moment_keeps_its_order(tmp_path: Path) -> None:
+    """Of two calls with as much time the one is told whose kernel stands first."""
+    look = Look()
+    look.op("aten::mm", 0, 9, external_id=1)
+    look.op("aten::add", 10, 19, external_id=2)
+    look.kernel("k", 50, 50, correlation=0)
+    look.kernel("k", 50, 51, correlation=0, **{"External id": 1})
+    look.kernel("l", 50, 51, correlation=0, **{"External id": 2})
+    whole = look.write(tmp_path)
+
+    for path in (whole, slim(whole)):
+        [outside] = [row for row in break_down(read_trace(path)).elsewhere if row.time.gpu_ns]
+        assert outside.call is not None
+        assert outside.call.operator == "aten::mm"
 
 
 def test_a_trace_without_steps_begins_with_its_first_operator(tmp_path: Path) -> None:
@@ -410,7 +430,7 @@ def no_trace(path: Path) -> None:
 
 def too_far_apart(path: Path) -> None:
     look = Look()
-    for at in (-2e15, 2e15):
+    for at in (0, 1e13):
         look.op("aten::mm", at, at, sequence=1)
     look.write(path.parent).rename(path)
 

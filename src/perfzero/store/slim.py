@@ -56,11 +56,11 @@ LEVEL = 9
 HOST = "host"
 """Stands for the number of the process, which a trace of one process does not need."""
 
-_FARTHEST_NS = (1 << 51) * 1000
-"""What `kineto` reads as a time since the base."""
+_FARTHEST_NS = (1 << 43) * 1000
+"""A hundred days: as far from the base a double of microseconds tells each nanosecond."""
 
 _LAST_BASE_NS = 2**61 - 1
-"""What it reads as the base."""
+"""What `kineto` reads as the base."""
 
 _CATEGORIES: dict[WorkKind, str] = {"kernel": "kernel", "memcpy": "gpu_memcpy", "memset": "gpu_memset"}
 
@@ -154,19 +154,19 @@ class _Events:
         trace, launches = self._trace, self._trace.launches
         for row in range(len(trace.steps)):
             yield self._range(f"perfzero.step|{trace.steps.what[row]}", trace.steps, row)
-        for row in _as_they_appeared(trace.module_calls.what):
+        for row in _rows(trace.module_calls):
             module = trace.modules[trace.module_calls.what[row]]
             # With an empty place a module "?" of class CUDAGraph would be read as a replay.
             place = "" if module.site is None else f"|{self._place(module.site)}"
             name = f"perfzero.module|{module.path}|{module.class_name}{place}"
             yield self._range(name, trace.module_calls, row)
-        for row in _as_they_appeared(trace.replays.what):
+        for row in _rows(trace.replays):
             site = trace.replays.what[row]
             place = "" if site < 0 else self._place(trace.sites[site])
             yield self._range(f"perfzero.replay|{place}", trace.replays, row)
         for row in range(len(trace.optimizer_calls)):
             yield self._range("Optimizer.step", trace.optimizer_calls, row)
-        for row in _as_they_appeared(trace.frames.what):
+        for row in _rows(trace.frames):
             function = trace.functions[trace.frames.what[row]]
             name = f"{self._files[function.file]}({function.line}): {function.name}"
             yield self._on_host("python_function", name, trace.frames, row, {})
@@ -205,7 +205,7 @@ class _Events:
 
     def _work(self) -> Iterator[Event]:
         work = self._trace.work
-        for row in _as_they_appeared(work.name):
+        for row in _as_they_appeared(work.name, work.start_ns):
             device, stream = int(work.device[row]), int(work.stream[row])
             arguments = {"device": device, "stream": stream, "correlation": int(work.correlation[row])}
             if (external := int(work.external_id[row])) > 0:
@@ -249,26 +249,42 @@ class _Events:
 
 
 def _us(ns: int) -> int | float:
-    """
-    Microseconds that are read back as the same *ns*.
-
-    The quotient is rounded as the decimal number would be, so it is the very double that *ns* was made of, or
-    one that is closer to *ns* than half a nanosecond.
-    """
+    """Microseconds that are read back as the same *ns*, of which there are fewer than `_FARTHEST_NS`."""
     return ns // 1000 if ns % 1000 == 0 else ns / 1000
 
 
-def _as_they_appeared(what: IntArray) -> list[int]:
+def _as_they_appeared(what: IntArray, *order: IntArray) -> list[int]:
     """
-    All rows of a table, first one for each value of *what*, in the order of the values.
+    The rows of a table that is sorted by the columns of *order*, as they may have stood in the file.
 
-    For what is read first is numbered first, and of equals the first is told; rows are ordered by time again.
+    What is read first is numbered first, and of equals the first is told. So for each value of *what*, in
+    their order, comes a row that may stand there: in front of it are those that equal it in *order* and come
+    before it, and none of them has a value that is numbered later. All others follow as they are.
     """
-    values, first = np.unique(what, return_index=True)
-    leading = first[values >= 0]
-    others = np.ones(len(what), bool)
-    others[leading] = False
-    return [*leading.tolist(), *np.flatnonzero(others).tolist()]
+    values = what.tolist()
+    new = np.zeros(len(values), bool)
+    for column in order:
+        new[1:] |= column[1:] != column[:-1]
+    leading: dict[int, tuple[int, int]] = {}  # value -> where its equals begin, and its row
+    begin, highest = 0, -1
+    for row, (value, is_new) in enumerate(zip(values, new.tolist(), strict=True)):
+        if is_new:
+            begin, highest = row, -1
+        if value > highest:
+            leading.setdefault(value, (begin, row))
+            highest = value
+    done: dict[int, int] = {}  # where equals begin -> up to which row they stand in the list
+    found: list[int] = []
+    for _, (begin, row) in sorted(leading.items()):
+        found += range(done.get(begin, begin), row + 1)
+        done[begin] = max(done.get(begin, begin), row + 1)
+    others = np.ones(len(values), bool)
+    others[found] = False
+    return [*found, *np.flatnonzero(others).tolist()]
+
+
+def _rows(spans: Spans) -> list[int]:
+    return _as_they_appeared(spans.what, spans.start_ns, spans.end_ns)
 
 
 def _noted(trace: Trace) -> IntArray:
