@@ -18,10 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from perfzero.attribute.clock import Clock, find_clock
-from perfzero.attribute.counted import TELL_TIME, TOTALS
-from perfzero.attribute.deconvolve import share_out
-from perfzero.attribute.mixing import Mixing, mix
+from perfzero.attribute.counted import HITS, SECTORS, TOTALS, Counting, count
+from perfzero.attribute.mixing import mix
 from perfzero.attribute.owners import find_owners
 from perfzero.attribute.positions import kernels_of
 from perfzero.attribute.rates import by_overlap
@@ -30,6 +28,9 @@ from perfzero.values import FloatArray, IntArray, Samples
 
 BYTES = {"read_bytes": "dram_read_bytes", "write_bytes": "dram_write_bytes"}
 """What a row of the truth has -> the counter."""
+
+AMOUNTS = (*TOTALS, SECTORS, HITS)
+"""Columns that are totals of a sample; the others are levels."""
 
 SAME_NAMES = 0.95
 """Nsight Compute leaves names mangled that Kineto does not, and the other way round: one in 700."""
@@ -86,19 +87,26 @@ def rows_of_step(trace: Trace, names: Sequence[str]) -> IntArray:
     raise ValueError(f"no step has the {len(wanted)} kernels of the truth; they have {sizes}")
 
 
-def amounts(samples: Samples) -> Samples:
-    """What is counted and what tells the time, as amounts per sample: of a level, ns at full level."""
-    length = (samples.end_ns - samples.start_ns).astype(np.float64)
-    names = [name for name in dict.fromkeys((*TOTALS, *TELL_TIME)) if name in samples.columns]
-    columns = {n: samples.column(n) * (1.0 if n in TOTALS else length) for n in names}
-    return Samples(samples.start_ns, samples.end_ns, columns)
-
-
 def coarser(samples: Samples, times: int) -> Samples:
-    """*samples* of amounts with as many as *times* added up to one."""
+    """*samples* put together by as many as *times*: amounts are added up, levels are means over time."""
     many = len(samples) // times * times
-    columns = {name: samples.column(name)[:many].reshape(-1, times).sum(axis=1) for name in samples.columns}
+    length = (samples.end_ns - samples.start_ns).astype(np.float64)[:many].reshape(-1, times)
+    columns = {}
+    for name, column in samples.columns.items():
+        parts = column[:many].reshape(-1, times)
+        weighed = (parts * length).sum(axis=1) / length.sum(axis=1)
+        columns[name] = parts.sum(axis=1) if name in AMOUNTS else weighed
     return Samples(samples.start_ns[:many:times], samples.end_ns[times - 1 : many : times], columns)
+
+
+def calls_of(trace: Trace, operator: IntArray) -> IntArray:
+    """The number of the operator's call with its inputs, of each piece of work; -1 where it is not known."""
+    known = operator >= 0
+    rows = operator[known]
+    call = np.full(len(operator), -1, np.int64)
+    pairs = np.stack([trace.operators.spans.what[rows], trace.operators.inputs[rows]], axis=1)
+    call[known] = np.unique(pairs, axis=0, return_inverse=True)[1].ravel()
+    return call
 
 
 def hold(
@@ -107,26 +115,27 @@ def hold(
     """*samples* beside *trace* held against *truth* (rows of truth.py), at each period that they can give."""
     owners = find_owners(trace)
     rows = rows_of_step(trace, [str(kernel["name"]) for kernel in truth])
-    kernels = kernels_of(trace, owners.operator)
+    kernels = kernels_of(trace, calls_of(trace, owners.operator))
     first, last = trace.work.start_ns.min(), trace.work.end_ns.max()
-    samples = amounts(samples.where((samples.end_ns > first) & (samples.start_ns < last)))
+    samples = samples.where((samples.end_ns > first) & (samples.start_ns < last))
     own_us = float(np.median(samples.end_ns - samples.start_ns)) / 1e3
     found = []
     for times in sorted({max(1, round(period / own_us)) for period in (own_us, *periods_us)}):
         coarse = coarser(samples, times)
-        telling = [coarse.column(name) for name in TELL_TIME if name in coarse.columns]
-        clock = find_clock(coarse.start_ns, coarse.end_ns, telling, kernels)
-        mixing = mix(coarse.start_ns, coarse.end_ns, clock.applied(kernels))
-        for quantity, column in BYTES.items():
+        counting = count(kernels, coarse, np.arange(len(kernels)))
+        if counting is None:
+            raise ValueError("no sample has a kernel in it")
+        mixing = mix(coarse.start_ns, coarse.end_ns, counting.sampled.clock.applied(kernels))
+        for quantity, counter in BYTES.items():
+            true = np.array([float(kernel[quantity]) for kernel in truth])
             found.append(
                 _held(
                     quantity,
                     own_us * times,
-                    coarse.column(column),
-                    mixing,
-                    clock,
-                    rows=rows,
-                    true=np.array([float(kernel[quantity]) for kernel in truth]),
+                    counting,
+                    told=counting.shared[counter].amounts[rows],
+                    naive=by_overlap(coarse.column(counter), mixing)[rows],
+                    true=true,
                     kind=kernels.kind[rows],
                     module=owners.module[rows],
                 )
@@ -137,19 +146,15 @@ def hold(
 def _held(
     quantity: str,
     period_us: float,
-    amounts: FloatArray,
-    mixing: Mixing,
-    clock: Clock,
+    counting: Counting,
     *,
-    rows: IntArray,
+    told: FloatArray,
+    naive: FloatArray,
     true: FloatArray,
     kind: IntArray,
     module: IntArray,
 ) -> Held:
-    shared = share_out(amounts, mixing)
-    if shared is None:
-        raise ValueError("no sample has a kernel in it")
-    told, naive = shared.amounts[rows], by_overlap(amounts, mixing)[rows]
+    clock = counting.sampled.clock
 
     def error(found: FloatArray, of: IntArray) -> float:
         return float(np.abs(np.bincount(of, found - true)).sum() / true.sum())
@@ -160,7 +165,7 @@ def _held(
         period_us=period_us,
         total=float(told.sum() / true.sum()),
         kinds=error(told, kind),
-        kernels=error(told, np.arange(len(rows))),
+        kernels=error(told, np.arange(len(true))),
         naive_kinds=error(naive, kind),
         module_points=float(np.abs(shares).max() * 100),
         offset_us=clock.offset_ns / 1e3,

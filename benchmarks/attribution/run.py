@@ -4,7 +4,8 @@ Are the bytes true that a look tells of each kernel? Five programs under `record
     python benchmarks/attribution/run.py --out OUT [--only resnet50_fp32,gpt_flash] [--truth FOLDER]
 
 Each program is recorded until it has been looked into; then it is ended. What each kernel read and wrote
-comes from truth.py, of the same step in a run of its own, or from FOLDER, where an earlier one left it.
+comes from truth.py, of the same step in a run of its own, or from FOLDER, where an earlier one left it; what
+is measured goes there, or into OUT.
 Allowed for reads per kind of kernel: 3 % of the total with samples of up to 50 us, 8 % at 100 us; for the
 share of each module 2 points, at 1 ms too; for the clock an error of 2 us with samples of up to 100 us.
 
@@ -30,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import watched
 from hold import Held, hold
 from programs import CASES
-from truth import truth
+from truth import truth, write
 
 from perfzero.store.kineto import read_trace
 from perfzero.store.reader import open_recording
@@ -77,11 +78,7 @@ def misses(one: Held) -> list[str]:
 
 def measure(name: str, folder: Path, args: argparse.Namespace) -> Row:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    known = None if args.truth is None else args.truth / f"truth-{name}.json.gz"
-    if known is not None and known.exists():
-        kernels = json.loads(gzip.decompress(known.read_bytes()))["kernels"]
-    else:
-        kernels = truth(name)
+    kernels = known(name, args.truth or args.out)
     record(name, folder)
     recording = open_recording(folder)
     if not recording.looks:
@@ -92,6 +89,15 @@ def measure(name: str, folder: Path, args: argparse.Namespace) -> Row:
     samples = recording.observation(recording.gpus[0].index).close_up
     held = hold(read_trace(folder / look.file), samples, kernels, periods_us=PERIODS_US)
     return Row(name, len(look.steps_ns) - 1, look.cost_s, tuple(held))
+
+
+def known(name: str, folder: Path) -> list[dict[str, object]]:
+    """The truth of program *name* in *folder*, where it is measured and left if it is not there."""
+    file = folder / f"truth-{name}.json.gz"
+    if not file.exists():
+        write(name, truth(name), folder)
+    kernels: list[dict[str, object]] = json.loads(gzip.decompress(file.read_bytes()))["kernels"]
+    return kernels
 
 
 def record(name: str, folder: Path) -> None:

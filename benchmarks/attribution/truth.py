@@ -54,6 +54,12 @@ def rows(output: str) -> list[dict[str, object]]:
     return found
 
 
+def write(case: str, kernels: list[dict[str, object]], folder: Path) -> None:
+    """Leave the truth of *case* in *folder*."""
+    with gzip.open(folder / f"truth-{case}.json.gz", "wt") as file:
+        json.dump({"case": case, "kernels": kernels}, file)
+
+
 def main() -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--out", type=Path, required=True)
@@ -69,8 +75,7 @@ def main() -> int:
             print(f"{case}: {type(error).__name__} {error} {str(said)[-1500:]}", flush=True)
             failed = True
             continue
-        with gzip.open(args.out / f"truth-{case}.json.gz", "wt") as file:
-            json.dump({"case": case, "kernels": found}, file)
+        write(case, found, args.out)
         read, write = (sum(float(str(k[n])) for k in found) / 1e9 for n in ("read_bytes", "write_bytes"))
         print(f"{case}: {len(found)} kernels, {read:.2f} GB read, {write:.2f} GB written", flush=True)
     return failed
