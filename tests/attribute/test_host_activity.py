@@ -8,8 +8,8 @@ from perfzero.attribute.host_activity import Activity, Stage, meaning, stage
 from perfzero.stacks import Frame
 
 SITE = "/venv/lib/python3.12/site-packages"
-TRAIN = Frame("/work/train.py", 41, "main")
-MODULE = Frame("/work/train.py", 90, "<module>")
+TRAIN = Frame("/job/train.py", 41, "main")
+MODULE = Frame("/job/train.py", 90, "<module>")
 
 
 def torch(file: str, function: str) -> Frame:
@@ -128,7 +128,7 @@ def test_a_program_that_is_a_library_itself_is_told_by_its_own_frames() -> None:
 
 FETCH = torch("utils/data/_utils/fetch.py", "_MapDatasetFetcher.fetch")
 LOOP = torch("utils/data/_utils/worker.py", "_worker_loop")
-DATASET = Frame("/work/data.py", 12, "Images.__getitem__")
+DATASET = Frame("/job/data.py", 12, "Images.__getitem__")
 
 
 @pytest.mark.parametrize(

@@ -93,13 +93,13 @@ LINES = {
     13: "time.sleep(1)",
     20: "torch.cuda.synchronize()",
 }
-MODULE = Frame("/work/train.py", 1, "<module>")
+MODULE = Frame("/job/train.py", 1, "<module>")
 LOADER = Frame("/v/site-packages/torch/utils/data/dataloader.py", 5, "__next__")
 CALL = Frame("/v/site-packages/torch/nn/modules/module.py", 5, "_call_impl")
 
 
 def at(line: int, *inner: Frame) -> tuple[Frame, ...]:
-    return (*inner, Frame("/work/train.py", line, "main"), MODULE)
+    return (*inner, Frame("/job/train.py", line, "main"), MODULE)
 
 
 Part = tuple[tuple[Frame, ...], float, Sequence[tuple[float, float]]]
@@ -127,7 +127,7 @@ def made(parts: Sequence[Part], *, seconds: float = 10.0, seed: int = 1) -> tupl
         time_ns=(moments[new] * MS).astype(np.int64), thread=np.zeros(new.sum(), np.int64), stack=kind[new],
         frames=tuple(frames), stacks=tuple(tuple(map(frames.index, stack)) for stack, _, _ in parts),
     )  # fmt: skip
-    lines = {("/work/train.py", line): text for line, text in LINES.items()}
+    lines = {("/job/train.py", line): text for line, text in LINES.items()}
     return HostStacks((main,), lines), pm((edges * MS).astype(np.int64), period_ns=2 * MS)
 
 
@@ -241,22 +241,22 @@ def test_moments_stand_for_time_whatever_the_length_of_the_visits() -> None:
 
 
 def test_lines_of_a_function_that_is_called_in_each_step_are_told_as_the_call() -> None:
-    inner = [Frame("/work/text.py", line, "encode") for line in (5, 6)]
+    inner = [Frame("/job/text.py", line, "encode") for line in (5, 6)]
     found = told([(at(12, inner[0]), 6, []), (at(12, inner[1]), 6, []), (at(13), 8, [(0, 8)])])
 
-    assert [(c.frame.file, c.frame.line) for c in found.causes] == [("/work/train.py", 12)]
+    assert [(c.frame.file, c.frame.line) for c in found.causes] == [("/job/train.py", 12)]
 
 
 def test_a_line_that_has_nearly_all_of_a_call_is_told_itself() -> None:
-    inner = [Frame("/work/text.py", line, "encode") for line in (5, 6)]
+    inner = [Frame("/job/text.py", line, "encode") for line in (5, 6)]
     found = told([(at(12, inner[0]), 19, []), (at(12, inner[1]), 1, []), (at(13), 8, [(0, 8)])])
 
-    assert [(c.frame.file, c.frame.line) for c in found.causes] == [("/work/text.py", 5)]
+    assert [(c.frame.file, c.frame.line) for c in found.causes] == [("/job/text.py", 5)]
     assert [f.line for f in found.causes[0].path] == [1, 12, 5]
 
 
 def test_the_thread_that_runs_the_module_is_the_main_one() -> None:
-    frames = (Frame("/work/train.py", 1, "<module>"), Frame("/usr/lib/python3.12/threading.py", 1, "wait"))
+    frames = (Frame("/job/train.py", 1, "<module>"), Frame("/usr/lib/python3.12/threading.py", 1, "wait"))
     process = ProcessStacks(
         pid=1, role="main", start_ns=0, end_ns=9, rate_hz=HZ, slack_ns=0,
         time_ns=np.arange(5), thread=np.array([0, 1, 0, 0, 0]), stack=np.array([1, 0, 1, 1, 1]),
@@ -270,7 +270,7 @@ def test_what_the_workers_do_is_told_where_their_loader_is_waited_for() -> None:
     stacks, samples = made([(at(10, LOADER), 20, []), (at(12, CALL), 5, [(0, 5)])])
     fetch = Frame("/v/site-packages/torch/utils/data/_utils/fetch.py", 3, "fetch")
     decode, collate = (
-        Frame("/work/data.py", 7, "__getitem__"),
+        Frame("/job/data.py", 7, "__getitem__"),
         Frame("/v/site-packages/torch/utils/data/_utils/collate.py", 3, "default_collate"),
     )
     worker = ProcessStacks(
@@ -278,7 +278,7 @@ def test_what_the_workers_do_is_told_where_their_loader_is_waited_for() -> None:
         time_ns=np.array([0, 8 * 10**9]), thread=np.zeros(2, np.int64), stack=np.array([0, 1]),
         frames=(decode, collate, fetch), stacks=((0, 2), (1, 2)),
     )  # fmt: skip
-    lines = {**stacks.lines, ("/work/data.py", 7): "Image.open(path)"}
+    lines = {**stacks.lines, ("/job/data.py", 7): "Image.open(path)"}
     found = host_causes(HostStacks((*stacks.processes, worker), lines), samples)
 
     assert [(s.stage, s.frame) for s in found.causes[0].stages] == [("decoding", decode), ("collating", None)]

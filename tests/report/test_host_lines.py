@@ -22,7 +22,7 @@ from perfzero.store.writer import RecordingWriter
 from perfzero.values import Gpu, Process, Samples, Window
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "stacks"
-ITEM = Frame("/work/train.py", 41, "main")
+ITEM = Frame("/job/train.py", 41, "main")
 MS = 1_000_000
 
 
@@ -42,7 +42,7 @@ def test_a_line_is_told_with_what_it_does_and_what_that_costs() -> None:
 
 def test_a_loader_is_told_with_what_its_workers_do() -> None:
     stages = (
-        StageShare("decoding", 0.9, Frame("/work/data.py", 7, "load"), "Image.open(path)"),
+        StageShare("decoding", 0.9, Frame("/job/data.py", 7, "load"), "Image.open(path)"),
         StageShare("collating", 0.08, None, ""),
         StageShare("other", 0.02, None, ""),
     )

@@ -17,8 +17,8 @@ from perfzero.store import stacks as module
 from perfzero.store.schema import STACKS, is_ours
 from perfzero.store.stacks import chrome_trace, read_stacks, write_stacks
 
-MAIN = Frame("/work/train.py", 41, "main")
-INNER = Frame("/work/data.py", 7, "load")
+MAIN = Frame("/job/train.py", 41, "main")
+INNER = Frame("/job/data.py", 7, "load")
 
 
 def process(**changes: Any) -> ProcessStacks:
@@ -39,12 +39,12 @@ def process(**changes: Any) -> ProcessStacks:
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    write_stacks(tmp_path, HostStacks((process(),), {("/work/train.py", 41): "load()"}, ("One doubt.",)))
+    write_stacks(tmp_path, HostStacks((process(),), {("/job/train.py", 41): "load()"}, ("One doubt.",)))
 
     found = read_stacks(tmp_path)
     [one] = found.processes
 
-    assert (found.lines, found.doubts) == ({("/work/train.py", 41): "load()"}, ("One doubt.",))
+    assert (found.lines, found.doubts) == ({("/job/train.py", 41): "load()"}, ("One doubt.",))
     assert (one.pid, one.role, one.frames, one.stacks) == (42, "main", (MAIN, INNER), ((0,), (1, 0)))
     assert one.time_ns.tolist() == process().time_ns.tolist()
     assert (one.thread.tolist(), one.stack.tolist()) == ([0, 1, 0], [0, 1, 1])
@@ -149,7 +149,7 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
 
 
 def event(phase: str, name: str, time_us: int, *, line: int = 1, thread: int = 7) -> dict[str, Any]:
-    args = {"filename": f"/work/{name}.py", "line": line}
+    args = {"filename": f"/job/{name}.py", "line": line}
     return {"args": args, "cat": "py-spy", "name": name, "ph": phase, "pid": 1, "tid": thread, "ts": time_us}
 
 
