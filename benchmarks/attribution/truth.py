@@ -76,8 +76,8 @@ def main() -> int:
             failed = True
             continue
         write(case, found, args.out)
-        read, write = (sum(float(str(k[n])) for k in found) / 1e9 for n in ("read_bytes", "write_bytes"))
-        print(f"{case}: {len(found)} kernels, {read:.2f} GB read, {write:.2f} GB written", flush=True)
+        read, written = (sum(float(str(k[n])) for k in found) / 1e9 for n in ("read_bytes", "write_bytes"))
+        print(f"{case}: {len(found)} kernels, {read:.2f} GB read, {written:.2f} GB written", flush=True)
     return failed
 
 
