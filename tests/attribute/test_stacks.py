@@ -141,6 +141,15 @@ def test_a_gap_that_begins_in_a_wait_for_the_gpu_is_that_waits() -> None:
     assert (found.causes[0].text, found.causes[0].activity) == ("loss.item()", "synchronising")
     assert found.causes[0].share == pytest.approx(1.0, abs=0.08)
     assert found.causes[0].drained == pytest.approx(found.causes[0].share, abs=0.05)
+    # Though the host is launching all the while.
+    assert all(c.share < 0.15 for c in found.causes[1:])
+
+
+def test_what_is_late_because_of_a_wait_is_told_after_it() -> None:
+    found = told([(at(13), 10, []), (at(12, CALL), 5, [(0, 5)]), (at(11), 9, [(0, 9)])])
+
+    assert [c.text for c in found.causes] == ["loss.item()", "time.sleep(1)"]
+    assert found.causes[0].share < found.causes[1].share
 
 
 def test_no_wait_gets_more_than_the_host_waited_in_it() -> None:
