@@ -199,7 +199,7 @@ def test_the_same_gives_the_same() -> None:
     assert told(parts) == told(parts)
 
 
-@pytest.mark.parametrize("off_ms", [-3, -1, 2, 3])
+@pytest.mark.parametrize("off_ms", [-3, -2, -1, 0, 1])
 def test_a_clock_that_is_off_by_milliseconds_is_set(off_ms: int) -> None:
     stacks, samples = made([(at(13), 15, []), (at(12, CALL), 5, [(0, 5)]), (at(11), 15, [(0, 15)])])
     [main] = stacks.processes

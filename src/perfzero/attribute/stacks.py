@@ -80,6 +80,12 @@ UNCERTAIN_NS = 700_000
 OFFSET_STEP_NS = 500_000
 """Steps in which the clock is searched."""
 
+LATE_NS = 1_000_000
+"""
+Times are hardly too late by more: py-spy cannot begin to count before it runs, but a busy machine may let it
+run later than is taken. So what looks the same further back in the step is not mistaken for the truth.
+"""
+
 CLOCK_SIGMAS = 4.0
 """The clock's slack is so many standard deviations of it."""
 
@@ -490,9 +496,9 @@ def _idle(pm: Samples, *, start_ns: int, end_ns: int) -> _Idle | None:
 
 def _offset_ns(moments: _Moments, idle: _Idle, *, slack_ns: int) -> int:
     """What to add to the times of *moments*, so that the lines tell most of whether the GPU is idle."""
-    steps = slack_ns // OFFSET_STEP_NS
+    least, most = -min(LATE_NS, slack_ns) // OFFSET_STEP_NS, slack_ns // OFFSET_STEP_NS
     best, best_score = 0, -math.inf
-    for step in sorted(range(-steps, steps + 1), key=abs):
+    for step in sorted(range(least, most + 1), key=abs):
         offset_ns = step * OFFSET_STEP_NS
         value = idle.at(moments.time_ns + offset_ns)
         known = np.isfinite(value)
