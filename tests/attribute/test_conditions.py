@@ -119,12 +119,31 @@ def test_attention_step_by_step_is_told_by_its_scores(tmp_path: Path) -> None:
 
     assert seen is not None
     assert seen.holds
-    assert [(row.name, row.module) for row in seen.rows] == [("aten::_softmax", "blocks.0")]
+    assert [row.name for row in seen.rows] == ["blocks.0"]
+    assert seen.share == pytest.approx(1.0)  # all that the module does
+    assert seen.speedup == pytest.approx((2.0, 12.0))
+
+
+def test_what_attention_leaves_bounds_the_gain(tmp_path: Path) -> None:
+    program = Program(tmp_path).run("blocks.0", "aten::_softmax", [[16, 12, 1024, 1024]], BF16)
+    seen = program.run("head", "aten::mm", [[512, 768], [768, 64]], BF16).seen("fused_attention")
+
+    assert seen is not None
+    assert seen.share == pytest.approx(0.5)
+    assert seen.speedup == pytest.approx((4 / 3, 24 / 13))
+
+
+def test_of_a_compiled_program_it_is_not_known_how_attention_is_computed(tmp_path: Path) -> None:
+    program = Program(tmp_path).run("blocks.0", "CompiledFunction", [[1]], BF16, kernel="triton_per_fused_0")
+
+    assert program.seen("fused_attention") is None
 
 
 @pytest.mark.parametrize("shape", [[16384, 50304], [64, 10, 10], [4, 512, 1024]])
 def test_another_softmax_is_no_attention(tmp_path: Path, shape: list[int]) -> None:
-    assert Program(tmp_path).run("loss", "aten::_softmax", [shape], FLOAT).seen("fused_attention") is None
+    seen = Program(tmp_path).run("loss", "aten::_softmax", [shape], FLOAT).seen("fused_attention")
+
+    assert seen == Condition("fused_attention", False, 0)
 
 
 def test_attention_by_a_fused_kernel_needs_none(tmp_path: Path) -> None:
@@ -171,3 +190,22 @@ def test_products_of_16_bits_are_in_no_wide_type(tmp_path: Path, topic: Topic) -
 
 def test_a_program_without_products_says_nothing_of_their_precision(tmp_path: Path) -> None:
     assert Program(tmp_path).run("act", "aten::relu", [[512]], FLOAT).seen("half_precision") is None
+
+
+@pytest.mark.parametrize(("products", "holds"), [(FLOAT, True), (BF16, False)])
+def test_activations_are_in_float32_where_the_products_are_too(
+    tmp_path: Path, products: str, holds: bool
+) -> None:
+    """Under autocast a norm works on float32 for its accuracy."""
+    program = Program(tmp_path).run("norm", "aten::native_layer_norm", [[16, 512, 768]], FLOAT)
+    seen = program.run("fc", "aten::mm", [[512, 768], [768, 64]], products).seen("activations")
+
+    assert seen is not None
+    assert seen.holds == holds
+    assert [row.name for row in seen.rows] == (["norm"] if holds else [])
+
+
+def test_of_products_alone_nothing_is_said_of_activations(tmp_path: Path) -> None:
+    program = Program(tmp_path).run("fc", "aten::mm", [[512, 768], [768, 64]], FLOAT)
+
+    assert program.seen("activations") is None

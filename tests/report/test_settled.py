@@ -90,6 +90,47 @@ def test_of_many_layers_the_first_are_named_and_the_others_counted(starved: Diag
     assert "conv2 [256,3,224,224] NCHW bf16 and 4 more (train.py:41)" in told.seen
 
 
+def test_what_is_seen_comes_before_what_is_supposed_and_brings_its_own_gain(starved: Diagnosis) -> None:
+    """The gain of the finding was that of its first remedy, and stays with that."""
+    assert starved.verdict is not None
+    attention = Remedy(
+        "Use a fused kernel.", ("attention computes its scores one by one",), topic="fused_attention"
+    )
+    compiler = Remedy("Fuse.")
+    before = with_remedies(starved, compiler, CHANNELS_LAST, attention)
+    layers = Condition("channels_last", True, 0.1, (layer("conv1"),))
+    scores = Condition("fused_attention", True, 0.6, (layer("blocks.*.attention"),), speedup=(1.5, 2.6))
+    after = settled(before, {"channels_last": layers, "fused_attention": scores}).verdict
+
+    assert after is not None
+    assert [r.text for r in after.remedies] == ["Use a fused kernel.", "Use channels-last.", "Fuse."]
+    assert after.gain is not None
+    assert (after.gain.low, after.gain.high) == (1.5, 2.6)
+    assert after.remedies[0].gain is None
+    assert after.remedies[2].gain == starved.verdict.gain
+    assert after.next_limit is None
+
+
+def test_a_remedy_that_comes_first_by_itself_keeps_the_gain_and_the_next_limit(starved: Diagnosis) -> None:
+    assert starved.verdict is not None
+    before = with_remedies(starved, CHANNELS_LAST, Remedy("Fuse."))
+    after = settled(
+        before, {"channels_last": Condition("channels_last", True, 0.1, (layer("conv1"),))}
+    ).verdict
+
+    assert after is not None
+    assert (after.gain, after.next_limit) == (starved.verdict.gain, starved.verdict.next_limit)
+    assert [r.gain for r in after.remedies] == [None, None]
+
+
+def test_a_finding_whose_only_remedy_goes_is_still_told(starved: Diagnosis) -> None:
+    after = settled(
+        with_remedies(starved, CHANNELS_LAST), {"channels_last": Condition("channels_last", False, 0.0)}
+    )
+
+    assert remedies(after) == ()
+
+
 def test_the_terminal_shows_it_below_the_remedy(
     starved: Diagnosis, make_report: Callable[..., Report]
 ) -> None:

@@ -384,8 +384,19 @@ OFFERS: tuple[Offer, ...] = (
             "Keep activations in bfloat16: torch.autocast.",
             ("they are in float32 now",),
             "Bytes per step fall by up to half.",
+            topic="activations",
         ),
         has_tf32,
+    ),
+    Offer(
+        "memory_bound",
+        Remedy(
+            "Use a fused attention kernel: torch.nn.functional.scaled_dot_product_attention.",
+            ("attention computes its scores one by one",),
+            "Bytes per step fall, tensor_active rises.",
+            topic="fused_attention",
+        ),
+        always,
     ),
     Offer(
         "l2_bound",
