@@ -142,14 +142,16 @@ def child(command: Sequence[str], *, log: Path) -> Iterator[Popen[bytes]]:
         checkout.end_group(process)
 
 
-def watch(command: Sequence[str], *, folder: Path, seconds: float) -> dict[str, Any]:
+def watch(
+    command: Sequence[str], *, folder: Path, seconds: float, options: Sequence[str] = ()
+) -> dict[str, Any]:
     """
     Run *command*, which takes some *seconds*, under perfzero; returns what report.json says of its GPU,
     and as "recording_start_ns" when the recording began.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     log = folder.with_suffix(".log")
-    with child([*checkout.PERFZERO, "run", "-o", str(folder), "--", *command], log=log) as process:
+    with child([*checkout.PERFZERO, "run", *options, "-o", str(folder), "--", *command], log=log) as process:
         ended = checkout.finish(process, log=log, timeout_s=seconds + START_UP_S)
     if ended.code != 0:
         how = "ran into its time limit" if ended.code is None else f"ended with {ended.code}"

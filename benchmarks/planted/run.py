@@ -116,7 +116,8 @@ class Row:
 def measure(name: str, folder: Path, args: argparse.Namespace) -> Row:
     program = ["python3", str(PROGRAMS / f"{name}.py")]
     folder.parent.mkdir(parents=True, exist_ok=True)
-    gpu = watched.watch([*program, "--seconds", str(args.seconds)], folder=folder, seconds=args.seconds)
+    command = [*program, "--seconds", str(args.seconds)]
+    gpu = watched.watch(command, folder=folder, seconds=args.seconds, options=("--stacks",))
     before_ms = step_ms(folder.with_suffix(".log").read_text(errors="replace"))
     fixed = subprocess.run(
         [*program, "--fixed", "--seconds", str(FIXED_SECONDS)],

@@ -408,6 +408,12 @@ def test_with_standard_output_closed_a_gpu_is_watched_all_the_same(tmp_path: Pat
     assert {path.name for path in folder(tmp_path).iterdir()} >= FILES
 
 
+def test_stacks_are_those_of_one_program(run: Perfzero, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(*GPM, "--stacks", "--gpu", "0") == 2
+
+    assert "there is no one program whose stacks could be read" in capfd.readouterr().err
+
+
 def test_a_program_that_runs_already_cannot_be_looked_into(
     run: Perfzero, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -171,17 +171,29 @@ def at_once(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_module, "TICK_S", (0.05, 0.05, 0.05))
 
 
-@pytest.mark.usefixtures("short", "at_once")
-def test_a_session_samples_the_process_that_feeds_the_gpu(program: Path, tmp_path: Path) -> None:
+def recorded(program: Path, tmp_path: Path, *, stacks: bool) -> Path:
+    """The recording of *program* for 2.5 s."""
     command = (sys.executable, str(program), str(tmp_path / "pid"), "2.5")
     recorder = Recorder(
-        Target(command=command), output=tmp_path / "r", settings=session_module.Settings(), source="gpm"
-    )
+        Target(command=command), output=tmp_path / "r", settings=session_module.Settings(), source="gpm",
+        stacks=stacks,
+    )  # fmt: skip
     recorder.start()
     recorder.watch()
     recorder.end()
     assert recorder.wait() == 0
-    [main] = read_stacks(tmp_path / "r").processes
+    return tmp_path / "r"
+
+
+@pytest.mark.usefixtures("short", "at_once")
+def test_a_session_samples_the_process_that_feeds_the_gpu(program: Path, tmp_path: Path) -> None:
+    [main] = read_stacks(recorded(program, tmp_path, stacks=True)).processes
 
     assert main.pid == int((tmp_path / "pid").read_text())
     assert "work" in {frame.function for frame in main.frames}
+
+
+@pytest.mark.usefixtures("short", "at_once")
+def test_a_session_that_is_not_asked_to_samples_no_stacks(program: Path, tmp_path: Path) -> None:
+    with pytest.raises(NoRecording):
+        read_stacks(recorded(program, tmp_path, stacks=False))

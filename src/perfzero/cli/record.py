@@ -172,7 +172,14 @@ def recording_command(name: str) -> Callable[..., None]:
             bool,
             typer.Option(
                 "--agent/--no-agent",
-                help="Look once into the program that is started, for three steps, by its own profiler.",
+                help="Look once into the program that is started, for a few steps, by its own profiler.",
+            ),
+        ] = False,
+        stacks: Annotated[
+            bool,
+            typer.Option(
+                "--stacks/--no-stacks",
+                help="Name the lines that an idle GPU waits for: py-spy reads Python's stacks for 10 s.",
             ),
         ] = False,
         output_format: Annotated[
@@ -192,6 +199,11 @@ def recording_command(name: str) -> Callable[..., None]:
             interval=profiling_interval,
             source=source,
         )
+        if stacks and target.gpus:
+            raise UsageError(
+                "With --gpu there is no one program whose stacks could be read: leave --stacks out, "
+                "or watch one program.\nWatch it with: --pid PID"
+            )
         if agent and not target.command:
             raise UsageError(
                 "Only a program that perfzero starts (-- CMD) can be looked into: leave --agent out.\n"
@@ -225,6 +237,7 @@ def recording_command(name: str) -> Callable[..., None]:
                 say=voice.say,
                 show=None if silent else voice.show,
                 agent=agent,
+                stacks=stacks,
                 **({} if sure is None else {"judge": new_judge(), "sure": sure}),
             )
             recorder.start()

@@ -103,7 +103,8 @@ class Recorder:
 
     *say* is told in short sentences what is happening, *show* once a second how far it is. With a
     *judge* it ends when the verdict has had the confidence *sure* for long enough. With an *agent*, a program
-    that is launched is looked into once, when it has been looked at closely from outside.
+    that is launched is looked into once, when it has been looked at closely from outside. With *stacks*, what
+    the process that feeds the GPU does is sampled meanwhile.
     """
 
     def __init__(
@@ -121,6 +122,7 @@ class Recorder:
         judge: Judge | None = None,
         sure: float = SURE,
         agent: bool = False,
+        stacks: bool = False,
     ) -> None:
         self.path = output
         self._target = target
@@ -157,6 +159,7 @@ class Recorder:
         self._next_judgement_s = 0.0
         self._failed_judgements = 0
         self._ended_early = ""
+        self._samples_host = stacks
         self._host_sampling = HostSampling(say=say)
         self._works_since_s: float | None = None
         self._looks: Looks | None = None
@@ -296,7 +299,8 @@ class Recorder:
                     raise watch.fatal
             if not self._environment_of_users and any(w.state != "waiting for work" for w in self._watches):
                 self._read_environment()
-            self._sample_host(now)
+            if self._samples_host:
+                self._sample_host(now)
             if self._looks is not None:
                 self._look_inside(self._looks)
             if self._every_steps:
