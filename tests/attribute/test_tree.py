@@ -1,8 +1,8 @@
 """
 The breakdown: by module, operator and kernel, and that nothing is lost on the way.
 
-The GPU's events are written by hand from the format (`hand_written_look`) until a recording of a real GPU
-takes their place.
+The GPU's events are written by hand from the format (`hand_written_look`): graphs, lost launches and the
+like are in no recording of ours. One of a real GPU is read in `tests/attribute/test_real_look.py`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """
 Reading a look: what PyTorch's profiler wrote, and what someone made of it who wants to do harm.
 
-The GPU's events are written by hand from the format (`hand_written_look`) until a recording of a real GPU
-takes their place. Operators, modules and functions come from a real trace of a CPU as well.
+The GPU's events are written by hand from the format (`hand_written_look`): graphs, lost launches and the
+like are in no recording of ours. Operators, modules and functions come from a real trace of a CPU as well,
+and one of a real GPU is read in `tests/attribute/test_real_look.py`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -154,16 +154,9 @@ class Recording:
         )
 
     def _disturbed(self, gpu: int) -> list[tuple[int, int]]:
-        """
-        When the program was looked into, and its profiler slowed it down: [start, end) in ns.
-
-        Each lasts until the windows that were made for it are over.
-        """
-        found = []
-        for look in self.looks:
-            ends = [w.end_ns for w in self.windows(gpu) if look.start_ns <= w.start_ns < look.end_ns]
-            found.append((look.start_ns, max([look.end_ns, *ends])))
-        return found
+        """When the program was looked into, and its profiler slowed it down: [start, end) in ns."""
+        windows = self.windows(gpu)
+        return [disturbed_by(look, windows) for look in self.looks]
 
     def _close_up(self, gpu: int) -> Samples:
         """The finest PM samples that were taken beside the looks: of bursts, else of windows."""
@@ -376,6 +369,12 @@ def _checked(event: _Event, holds: Callable[[_Event], bool]) -> _Event:
     if not holds(event):
         raise ValueError("impossible")
     return event
+
+
+def disturbed_by(look: Look, windows: Iterable[Window]) -> tuple[int, int]:
+    """From the begin of *look* until it and those of *windows* that were made for it are over, in ns."""
+    ends = [w.end_ns for w in windows if look.start_ns <= w.start_ns < look.end_ns]
+    return look.start_ns, max([look.end_ns, *ends])
 
 
 def _outside(stretches: Sequence[tuple[int, int]], samples: Samples) -> Samples:

@@ -32,7 +32,7 @@ import numpy as np
 
 from perfzero import __version__
 from perfzero.errors import BrokenRecording, NoRecording, UsageError
-from perfzero.store.reader import Recording
+from perfzero.store.reader import Recording, disturbed_by
 from perfzero.store.redact import anonymous_text, anonymous_uuid, redact_environment
 from perfzero.store.schema import (
     EVENTS,
@@ -363,19 +363,15 @@ def _pieces(content: _Content, table: Samples, key: Key) -> dict[str, list[_Piec
 
 
 def _beside_looks(content: _Content, table: Samples, key: Key) -> BoolArray:
-    """
-    Which rows of *table* were sampled beside looks whose traces are kept, as the reader tells them.
-
-    A look disturbs until the windows that began in it are over; the finest samples of that time are its own.
-    """
+    """Which rows of *table* were sampled beside looks whose traces are kept: the finest of that time."""
     stream, gpu = key
     found = np.zeros(len(table), bool)
+    windows = [w for w in content.windows if w.gpu == gpu]
+    bursts = content.tables.get(("zoom", gpu), Samples.empty())
     for look in (k for k in content.looks if k.file):
-        starts = [w for w in content.windows if w.gpu == gpu and look.start_ns <= w.start_ns < look.end_ns]
-        end_ns = max([look.end_ns, *(w.end_ns for w in starts)])
-        burst = content.tables.get(("zoom", gpu), Samples.empty()).between(look.start_ns, end_ns)
-        if stream == "zoom" or not len(burst):
-            found |= (table.start_ns >= look.start_ns) & (table.end_ns <= end_ns)
+        start_ns, end_ns = disturbed_by(look, windows)
+        if stream == "zoom" or not len(bursts.between(start_ns, end_ns)):
+            found |= (table.start_ns >= start_ns) & (table.end_ns <= end_ns)
     return found
 
 
