@@ -14,15 +14,9 @@ import numpy as np
 import pytest
 
 from hand_written_look import BASE_NS, Look
+from perfzero.attribute.breakdown import UNATTRIBUTED_ROW, Breakdown
 from perfzero.attribute.counted import Figure, in_order
-from perfzero.attribute.tree import (
-    CLOCK_UNKNOWN,
-    NOT_SAMPLED,
-    SEVERAL_GPUS,
-    UNATTRIBUTED_ROW,
-    Breakdown,
-    break_down,
-)
+from perfzero.attribute.tree import CLOCK_UNKNOWN, NOT_SAMPLED, SEVERAL_GPUS, break_down
 from perfzero.traces import Trace
 from perfzero.values import FloatArray, Samples
 

@@ -22,15 +22,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfzero.attribute.tree import (
-    OPTIMIZER_ROW,
-    OUTSIDE_ROW,
-    UNATTRIBUTED_ROW,
-    Breakdown,
-    Module,
-    Row,
-    break_down,
-)
+from perfzero.attribute.breakdown import OPTIMIZER_ROW, OUTSIDE_ROW, UNATTRIBUTED_ROW, Breakdown, Module, Row
+from perfzero.attribute.tree import break_down
 from perfzero.store.kineto import read_trace
 from perfzero.store.reader import Recording, open_recording
 from perfzero.traces import Trace

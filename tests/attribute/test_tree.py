@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hand_written_look import ENGINE, Look
-from perfzero.attribute.tree import (
+from perfzero.attribute.breakdown import (
     OPTIMIZER_ROW,
     OUTSIDE_ROW,
     REPLAYS_ROW,
@@ -24,8 +24,8 @@ from perfzero.attribute.tree import (
     Breakdown,
     Module,
     SourceLine,
-    break_down,
 )
+from perfzero.attribute.tree import break_down
 from perfzero.traces import Tensor
 
 IMAGE = [[8, 64, 56, 56], [64, 64, 3, 3]]

@@ -16,9 +16,10 @@ from typing import Any
 
 from hand_written_look import ENGINE, Look
 from perfzero import __version__
+from perfzero.attribute.breakdown import Breakdown, Row
 from perfzero.attribute.clock import Clock
 from perfzero.attribute.counted import Counted, Figure, Quantity, Sampled
-from perfzero.attribute.tree import Breakdown, Row, break_down
+from perfzero.attribute.tree import break_down
 from perfzero.report.breakdown import LINES, SCHEMA_VERSION, WIDTH, breakdown_json, lines
 
 ROOT = Path(__file__).parents[2]

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from perfzero.attribute.breakdown import Call, GpuTime, Row, SourceLine
 from perfzero.attribute.conditions import Condition, Topic
-from perfzero.attribute.tree import Call, GpuTime, Row, SourceLine
 from perfzero.diagnose.remedies import OFFERS
 from perfzero.diagnose.verdict import Diagnosis, Remedy
 from perfzero.report.model import Report

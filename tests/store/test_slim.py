@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from hand_written_look import ENGINE, MAIN, Look
+from perfzero.attribute.breakdown import Breakdown
 from perfzero.attribute.source_lines import is_users
-from perfzero.attribute.tree import Breakdown, break_down
+from perfzero.attribute.tree import break_down
 from perfzero.errors import BrokenRecording, NoRecording
 from perfzero.store.kineto import read_trace
 from perfzero.store.redact import anonymous_text

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
-from perfzero.attribute.tree import OPTIMIZER_ROW, Alike, Breakdown, Call, Row
+from perfzero.attribute.breakdown import OPTIMIZER_ROW, Alike, Breakdown, Call, Row
 
 Topic = Literal[
     "channels_last",

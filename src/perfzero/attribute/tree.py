@@ -17,16 +17,29 @@ wrote and kept busy (`counted.py`).
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 
-from perfzero.attribute.counted import Counted, Counting, Sampled, count
+from perfzero.attribute.breakdown import (
+    OPTIMIZER_ROW,
+    OUTSIDE_ROW,
+    REPLAYS_ROW,
+    UNATTRIBUTED_ROW,
+    Alike,
+    Breakdown,
+    Call,
+    GpuTime,
+    KernelRow,
+    Module,
+    Row,
+    SourceLine,
+)
+from perfzero.attribute.counted import Counting, Sampled, count
 from perfzero.attribute.earlier import is_earlier, without_earlier
-from perfzero.attribute.layout import Layout, layout
+from perfzero.attribute.layout import layout
 from perfzero.attribute.owners import (
     BACKWARD,
     FORWARD,
@@ -39,14 +52,10 @@ from perfzero.attribute.owners import (
     Owners,
     find_owners,
 )
+from perfzero.attribute.paths import ancestry, natural, parent, pattern, without_numbers
 from perfzero.attribute.positions import kernels_of
-from perfzero.traces import WORK_KINDS, BoolArray, Spans, Tensor, Trace, Work, WorkKind
+from perfzero.traces import WORK_KINDS, BoolArray, Spans, Trace, Work
 from perfzero.values import IntArray, Samples
-
-OPTIMIZER_ROW = "optimizer"
-REPLAYS_ROW = "graph replays"
-OUTSIDE_ROW = "outside modules"
-UNATTRIBUTED_ROW = "unattributed"
 
 SEVERAL_GPUS = "The trace holds work of several GPUs, so counters are not shared out to it."
 NOT_SAMPLED = "No sample of the GPU's counters lies in the trace."
@@ -58,141 +67,6 @@ LONG_SAMPLES_NS = 200_000
 """Longer samples tell single kernels from each other only after hundreds of steps."""
 
 T = TypeVar("T", bound=Hashable)
-
-_NUMBER = re.compile(r"(?<![^.])[0-9]+(?![^.])")
-
-
-@dataclass(frozen=True, slots=True)
-class GpuTime:
-    """
-    Time that a GPU worked, in ns, and what it was part of.
-
-    `forward_ns` to `other_ns` add up to `gpu_ns`. `replay_ns` is what ran in replays of CUDA graphs.
-    `launches` is how many kernels, copies and sets ran. `share` is of the busy time, `per_step_ns` what was
-    launched in a step, in the mean over steps; both are NaN where there is nothing to divide by.
-    """
-
-    gpu_ns: int
-    share: float
-    per_step_ns: float
-    launches: int
-    forward_ns: int
-    backward_ns: int
-    optimizer_ns: int
-    other_ns: int
-    replay_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """
-    A call of an operator: its name, the tensors it got, and the layout of a convolution's first 4-D one.
-
-    `main` is the place in `inputs` of the one that says most, the first of the highest rank; None without.
-    """
-
-    operator: str
-    inputs: tuple[Tensor, ...] = ()
-    main: int | None = None
-    layout: Layout | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SourceLine:
-    """
-    A line of the program: that which called a module, replayed a graph, or where a function begins, which
-    then is named.
-
-    `line` is None for a function that ran already when the trace began: where it was later is not recorded.
-    """
-
-    file: str
-    line: int | None
-    function: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """
-    Something that time is spent on. What it is told by is what takes the most of its time.
-
-    `call`: the operator's call, of those in the forward pass where there are any; `kernel`, `module`: names,
-    the latter None where none of the time belongs to a module; `source`: where the program asks for it.
-    `counted` is None where no counters were sampled.
-    """
-
-    name: str
-    time: GpuTime
-    call: Call | None = None
-    kernel: str = ""
-    module: str | None = None
-    source: SourceLine | None = None
-    counted: Counted | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Module:
-    """
-    A module in the tree. `own` is without, `total` with the modules below.
-
-    `class_name` is empty where the module itself was never called, such as a ModuleList. `parent` is the
-    path of the one above, None for the root, whose path is empty, and for outermost modules beside it, whose
-    path is their class in brackets.
-    """
-
-    path: str
-    class_name: str
-    parent: str | None
-    depth: int
-    own: Row
-    total: GpuTime
-    total_counted: Counted | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Alike:
-    """
-    Modules of one class whose paths differ in numbers only and which make the same call, taken as one.
-
-    `row.name` is their path with "*" for the numbers that differ, and `count` how many they are.
-    """
-
-    row: Row
-    class_name: str
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class KernelRow:
-    """A kernel by its name, or a copy or set by its direction."""
-
-    row: Row
-    kind: WorkKind
-
-
-@dataclass(frozen=True, slots=True)
-class Breakdown:
-    """
-    Where the GPU's time goes: `total` is all work, `busy_ns` the union over streams, in `steps` steps.
-
-    `modules` are in the order of the tree, the heaviest first at each level; `alike` are the modules with
-    time of their own, like ones taken together; `elsewhere` are the rows optimizer, graph replays,
-    outside modules, unattributed. All else is ordered by time. `operators` ends with the row unattributed:
-    work that no operator launched. `sampled` is how counters were sampled meanwhile, and `counted` what they
-    tell of all work; None without.
-    """
-
-    total: GpuTime
-    busy_ns: int
-    steps: int
-    modules: tuple[Module, ...]
-    alike: tuple[Alike, ...]
-    elsewhere: tuple[Row, ...]
-    operators: tuple[Row, ...]
-    kernels: tuple[KernelRow, ...]
-    doubts: tuple[str, ...] = ()
-    sampled: Sampled | None = None
-    counted: Counted | None = None
 
 
 def break_down(trace: Trace, samples: Samples | None = None) -> Breakdown:
@@ -358,7 +232,7 @@ class _Table:
         for number, path in enumerate(self._standing):
             called.setdefault(path, []).append(number)
         beside = {p for p, m in zip(self._standing, self.trace.modules, strict=True) if p != m.path}
-        above_of = {path: [path] if path in beside else _ancestry(path) for path in called}
+        above_of = {path: [path] if path in beside else ancestry(path) for path in called}
         paths = {above for path in called for above in above_of[path]}
         own = self._own()
         below: dict[str, list[IntArray]] = {path: [_NONE] for path in paths}
@@ -369,10 +243,10 @@ class _Table:
         totals = {path: self.time(rows) for path, rows in self.below.items()}
         children: dict[str, list[str]] = {path: [] for path in paths}
         for path in paths - beside - {""}:
-            children[_parent(path)].append(path)
+            children[parent(path)].append(path)
 
         def heaviest_first(path: str) -> tuple[int, list[tuple[int, str]]]:
-            return -totals[path].gpu_ns, _natural(path)
+            return -totals[path].gpu_ns, natural(path)
 
         found: list[Module] = []
         roots = [*(paths & {""}), *sorted(beside, key=heaviest_first)]
@@ -384,7 +258,7 @@ class _Table:
                 Module(
                     path,
                     self._class_name(called.get(path, []), rows),
-                    None if not path or path in beside else _parent(path),
+                    None if not path or path in beside else parent(path),
                     depth,
                     self.row(path, rows),
                     totals[path],
@@ -400,17 +274,17 @@ class _Table:
         groups: dict[tuple[str, str, Call | None], list[str]] = {}
         for module in modules:
             if module.own.time.gpu_ns:
-                key = (_NUMBER.sub("*", module.path), module.class_name, module.own.call)
+                key = (without_numbers(module.path), module.class_name, module.own.call)
                 groups.setdefault(key, []).append(module.path)
         found = [
             Alike(
-                self.row(_pattern(paths), np.concatenate([own[p] for p in paths])),
+                self.row(pattern(paths), np.concatenate([own[p] for p in paths])),
                 class_name,
                 len(paths),
             )
             for (_, class_name, _), paths in groups.items()
         ]
-        return tuple(sorted(found, key=lambda a: (-a.row.time.gpu_ns, _natural(a.row.name))))
+        return tuple(sorted(found, key=lambda a: (-a.row.time.gpu_ns, natural(a.row.name))))
 
     def elsewhere(self) -> tuple[Row, ...]:
         """What belongs to no module; the rows are there even where nothing does."""
@@ -567,28 +441,3 @@ def _mapped(values: IntArray, rows: IntArray) -> IntArray:
 
 def _heaviest_first(row: Row) -> tuple[int, str]:
     return -row.time.gpu_ns, row.name
-
-
-def _parent(path: str) -> str:
-    return path.rpartition(".")[0]
-
-
-def _ancestry(path: str) -> list[str]:
-    """*path* and all above it, the root "" included."""
-    found = [path]
-    while found[-1]:
-        found.append(_parent(found[-1]))
-    return found
-
-
-def _natural(path: str) -> list[tuple[int, str]]:
-    """For ordering "layers.2" before "layers.10"."""
-    return [
-        (int(part), part) if part.isascii() and part.isdigit() else (-1, part) for part in path.split(".")
-    ]
-
-
-def _pattern(paths: Sequence[str]) -> str:
-    """What *paths*, alike but for numbers, have in common; "*" where they differ."""
-    parts = zip(*(path.split(".") for path in paths), strict=True)
-    return ".".join(part[0] if len(set(part)) == 1 else "*" for part in parts)

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from perfzero.attribute.breakdown import Breakdown
 from perfzero.attribute.stacks import HostCauses, host_causes
-from perfzero.attribute.tree import Breakdown, break_down
+from perfzero.attribute.tree import break_down
 from perfzero.diagnose.gates import GPM_ONLY, NVML_ONLY
 from perfzero.diagnose.judge import judge
 from perfzero.diagnose.verdict import Diagnosis

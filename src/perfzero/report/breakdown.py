@@ -15,7 +15,7 @@ from dataclasses import asdict
 from typing import Any
 
 from perfzero import __version__, text
-from perfzero.attribute.tree import Breakdown, Call, Row, SourceLine
+from perfzero.attribute.breakdown import Breakdown, Call, Row, SourceLine
 from perfzero.values import jsonable
 
 FILE = "detailed_breakdown.json"

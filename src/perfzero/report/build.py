@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from perfzero import __version__, text
+from perfzero.attribute.breakdown import Breakdown
 from perfzero.attribute.stacks import HostCauses
-from perfzero.attribute.tree import Breakdown
 from perfzero.diagnose.thresholds import CAPPED
 from perfzero.diagnose.verdict import Diagnosis
 from perfzero.report.benchmarked import BENCHMARKS, policy_kind

@@ -22,8 +22,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from perfzero.attribute.breakdown import Breakdown
 from perfzero.attribute.stacks import HostCauses
-from perfzero.attribute.tree import Breakdown
 from perfzero.diagnose.verdict import Diagnosis
 from perfzero.report.benchmarked import Benchmark, PolicyKind
 from perfzero.values import FloatArray, Gap, Gpu, Process, Samples

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from perfzero import text
+from perfzero.attribute.breakdown import Breakdown, Row
 from perfzero.attribute.conditions import Condition, Topic, conditions
-from perfzero.attribute.tree import Breakdown, Row
 from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Remedy
 from perfzero.report.breakdown import given
 
