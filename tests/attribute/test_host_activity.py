@@ -161,3 +161,14 @@ def test_a_worker_that_waits_for_an_order_does_nothing() -> None:
     queue = Frame("/usr/lib/python3.12/multiprocessing/queues.py", 3, "Queue.get")
 
     assert stage((queue, LOOP, MODULE), lambda _: "") is None
+
+
+def test_a_library_below_a_folder_called_torch_is_not_torch() -> None:
+    path = "/opt/torch/.venv/lib/python3.12/site-packages"
+    triton, torch_itself = (
+        Frame(f"{path}/{file}.py", 7, "run") for file in ("triton/runtime/jit", "torch/nn/modules/module")
+    )
+
+    assert meaning((triton, torch_itself), lambda _: "").path == (triton,)
+    assert meaning((torch_itself, triton), lambda _: "").path == (triton,)
+    assert meaning((torch_itself,), lambda _: "").path == (torch_itself,)

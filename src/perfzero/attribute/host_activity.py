@@ -149,6 +149,9 @@ _STAGE_TEXT: tuple[tuple[re.Pattern[str], Stage], ...] = tuple(
 
 _WORKER_WAITS = re.compile(r"_utils/worker\.py")
 _QUEUE = re.compile(r"/multiprocessing/(queues|connection|synchronize)\.py|/selectors\.py|/threading\.py")
+_TORCH = re.compile(r"(^|-packages/|/pytorch/)torch/")
+"""Torch itself, and not what is installed below a folder of this name."""
+
 _LAUNCHER = re.compile(r"/bin/[^/]+$")
 
 TextOf = Callable[[Frame], str]
@@ -159,7 +162,7 @@ def meaning(stack: Sequence[Frame], text_of: TextOf) -> Meaning:
     """What *stack*, the innermost frame first, means."""
     path = tuple(frame for frame in reversed(stack) if _is_own(frame))
     if not path:  # a program that is a library itself: all of it but torch
-        path = tuple(f for f in reversed(stack) if "/torch/" not in f.file and not f.file.startswith("<"))
+        path = tuple(f for f in reversed(stack) if not _TORCH.search(f.file) and not f.file.startswith("<"))
     return Meaning(_activity(stack, text_of), path or tuple(stack[-1:]))
 
 
