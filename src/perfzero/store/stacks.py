@@ -12,15 +12,21 @@ Stacks on disk: `stacks.json.gz`, one file per recording, JSON compressed by gzi
 `time_us` counts from `start_ns`, each value from the one before. `chrome_trace` reads what py-spy writes,
 which comes of the memory of the observed program: that is as much of a stranger's as the recording itself.
 Both have their sizes limited, before and after decompression, and a wrong type is a `BrokenRecording`.
+
+`slim_stacks` makes them fit to share: files without folders, as in a slim look (`slim`), and nothing that no
+moment was seen with.
 """
 
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
+import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -32,6 +38,7 @@ from perfzero.store.decode import clean_text, parse_json
 from perfzero.store.redact import redact_text
 from perfzero.store.regular import open_regular
 from perfzero.store.schema import STACKS
+from perfzero.store.slim import short_files
 from perfzero.values import IntArray
 
 SCHEMA = 1
@@ -55,6 +62,8 @@ MAX_LINE = 160
 """Characters of a line of source: enough to see what it calls."""
 
 MAX_THREADS = 1_000
+
+_LAUNCHER = re.compile(r".*(/bin/[^/]+)", re.DOTALL)
 
 
 def chrome_trace(file: BinaryIO) -> tuple[list[Frame], list[tuple[int, ...]], IntArray, IntArray, IntArray]:
@@ -119,6 +128,13 @@ def _event_frame(event: Mapping[str, Any]) -> Frame:
 
 def write_stacks(folder: Path, stacks: HostStacks) -> None:
     """Put *stacks* into the recording in *folder*. Raises OSError, also where there are some already."""
+    made = os.open(folder / STACKS, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+    with open(made, "wb") as file:
+        file.write(encode_stacks(stacks))
+
+
+def encode_stacks(stacks: HostStacks) -> bytes:
+    """The file for *stacks*, the same bytes each time."""
     document = {
         "schema": SCHEMA,
         "processes": [_process(p) for p in stacks.processes],
@@ -126,9 +142,50 @@ def write_stacks(folder: Path, stacks: HostStacks) -> None:
         "doubts": [redact_text(doubt) for doubt in stacks.doubts],
     }
     data = json.dumps(document, allow_nan=False, separators=(",", ":")).encode(errors="replace")
-    made = os.open(folder / STACKS, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
-    with open(made, "wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+    into = io.BytesIO()
+    with gzip.GzipFile("", "wb", 6, into, mtime=0) as packed:
         packed.write(data)
+    return into.getvalue()
+
+
+def slim_stacks(stacks: HostStacks, start_ns: int, end_ns: int, *, hide: Callable[[str], str]) -> HostStacks:
+    """
+    What *stacks* tell of [start_ns, end_ns), without folders and with texts as *hide* leaves them.
+
+    What each thread did when that time begins is told from its next change on: before, it was not seen.
+    """
+    cut = [_cut(p, start_ns, end_ns) for p in stacks.processes]
+    cut = [p for p in cut if len(p)]
+    files = {frame.file for p in cut for frame in p.frames}
+    launchers = {file: found[1] for file in files if (found := _LAUNCHER.fullmatch(file))}
+    short = short_files(files - set(launchers)) | launchers
+    seen = {(frame.file, frame.line) for p in cut for frame in p.frames}
+    return HostStacks(
+        tuple(
+            replace(p, frames=tuple(Frame(short[f.file], f.line, hide(f.function)) for f in p.frames))
+            for p in cut
+        ),
+        {(short[at[0]], at[1]): hide(text) for at, text in stacks.lines.items() if at in seen},
+        tuple(map(hide, stacks.doubts)),
+    )
+
+
+def _cut(p: ProcessStacks, start_ns: int, end_ns: int) -> ProcessStacks:
+    """The rows of *p* in [start_ns, end_ns), with those stacks and frames alone that they need."""
+    rows = (p.time_ns >= start_ns) & (p.time_ns < end_ns)
+    wanted, stack = np.unique(p.stack[rows], return_inverse=True)
+    number: dict[int, int] = {}
+    stacks = tuple(tuple(number.setdefault(i, len(number)) for i in p.stacks[k]) for k in wanted.tolist())
+    return replace(
+        p,
+        start_ns=max(p.start_ns, start_ns),
+        end_ns=min(p.end_ns, end_ns),
+        time_ns=p.time_ns[rows],
+        thread=p.thread[rows],
+        stack=stack.astype(np.int64),
+        frames=tuple(p.frames[i] for i in number),
+        stacks=stacks,
+    )
 
 
 def read_stacks(folder: Path) -> HostStacks:

@@ -7,7 +7,8 @@ What is taken away, in this order, and said in the manifest under "trimmed":
 2. the last bits of the values: 12 bits of mantissa stay, a relative error of at most 1.2e-4,
    far below that of any counter, and counts below 8,192 stay exact;
 3. of the looks inside the program all that the breakdown is not made of, and every folder (`slim`);
-   those for which there is no room even so, the largest first;
+   those for which there is no room even so, the largest first. Of the stacks of the host every folder,
+   and all of them if there is still no room;
 4. zoom bursts down to a tenth, then whole windows of PM sampling, evenly over the recording,
    at least one of each kind (so that start, steady state and bursts all survive). Long windows
    are split into pieces of a thousand samples first; a window is shortened only if it is the
@@ -32,12 +33,14 @@ import numpy as np
 
 from perfzero import __version__
 from perfzero.errors import BrokenRecording, NoRecording, UsageError
+from perfzero.stacks import HostStacks
 from perfzero.store.reader import Recording, disturbed_by
 from perfzero.store.redact import anonymous_text, anonymous_uuid, redact_environment
 from perfzero.store.schema import (
     EVENTS,
     FORMAT,
     MANIFEST,
+    STACKS,
     Manifest,
     event_line,
     file_name,
@@ -45,6 +48,7 @@ from perfzero.store.schema import (
     manifest_bytes,
 )
 from perfzero.store.slim import slim_look
+from perfzero.store.stacks import encode_stacks, read_stacks, slim_stacks
 from perfzero.store.stream import encode_stream
 from perfzero.store.writer import prepare_folder
 from perfzero.traces import BoolArray
@@ -99,6 +103,7 @@ class _Content:
     Everything of a recording but its manifest.
 
     `traces`: the slim file of each look that is kept, by its name; `left_out`: why another one is not.
+    `stacks`: what the host was seen to do, slim; None without any, or with `no_stacks` as the reason.
     """
 
     tables: Mapping[Key, Samples]
@@ -108,6 +113,8 @@ class _Content:
     looks: tuple[Look, ...]
     traces: Mapping[str, bytes] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
+    stacks: HostStacks | None = None
+    no_stacks: str = ""
 
 
 def trim(
@@ -133,10 +140,12 @@ def trim(
     start, end = _extent(content.tables)
     # The new folder is format FORMAT, whatever the old one was; the state stays what it was.
     manifest = replace(recording.manifest, format=FORMAT, created_ns=start, ended_ns=end)
-    if from_s is None and until_s is None:
+    whole_time = from_s is None and until_s is None
+    if whole_time:
         manifest = replace(recording.manifest, format=FORMAT)
     hide = _hider(manifest)
     content = _with_slim_looks(content, recording.path, hide)
+    content = _with_slim_stacks(content, recording.path, None if whole_time else (start, end), hide)
     if redact:
         content, manifest = _anonymous_content(content, hide), _anonymous_manifest(manifest, hide)
     facts = {
@@ -201,6 +210,20 @@ def _with_slim_looks(content: _Content, folder: Path, hide: Callable[[str], str]
             continue
         notes += (Note(look.end_ns, "look", doubt) for doubt in doubts)
     return replace(result, traces=traces, notes=(*content.notes, *notes))
+
+
+def _with_slim_stacks(
+    content: _Content, folder: Path, time_ns: tuple[int, int] | None, hide: Callable[[str], str]
+) -> _Content:
+    """*content* with what the host was seen to do in *time_ns*, or in all the time, made slim."""
+    start_ns, end_ns = time_ns or (0, 1 << 62)
+    try:
+        stacks = slim_stacks(read_stacks(folder), start_ns, end_ns, hide=hide)
+        return replace(content, stacks=stacks if stacks.processes or stacks.doubts else None)
+    except NoRecording:
+        return content
+    except BrokenRecording as error:
+        return replace(content, no_stacks=hide(str(error).splitlines()[0].rstrip(".")))
 
 
 def _without_look(content: _Content, file: str, why: str) -> _Content:
@@ -276,6 +299,12 @@ def _fitting(content: _Content, manifest: Manifest, facts: Mapping[str, Any], ma
         content = _without_look(content, file, why)
         attempt = _Attempt(content, manifest, facts)
         best = attempt.at(0.0)
+    if content.stacks is not None and _size(best) > max_bytes:
+        with_them = math.ceil(_size(best) / 10_000) * 10
+        why = f"the recording takes {with_them:,} KB with them; allow them with --max-size {with_them}KB"
+        content = replace(content, stacks=None, no_stacks=why)
+        attempt = _Attempt(content, manifest, facts)
+        best = attempt.at(0.0)
     least = _size(best)
     if least > max_bytes:
         raise UsageError(
@@ -313,6 +342,8 @@ class _Attempt:
         kept = {key: _rounded(t) for key, t in content.tables.items() if key[0] not in ("pm", "zoom")}
         self.sampled = {key: _rounded(t) for key, t in content.tables.items() if key[0] in ("pm", "zoom")}
         self.fixed = {file_name(*key): encode_stream(t, stream=key[0], gpu=key[1]) for key, t in kept.items()}
+        if content.stacks is not None:
+            self.fixed[STACKS] = encode_stacks(content.stacks)
         self._fixed_rows = sum(map(len, kept.values()))
         self._pieces = {key: _pieces(content, table, key) for key, table in self.sampled.items()}
         # A window in which nothing was sampled takes no room, and is worth knowing.
@@ -332,7 +363,8 @@ class _Attempt:
             result[file_name(*key)] = encode_stream(part, stream=key[0], gpu=key[1])
         result[EVENTS] = _events(windows, content.gaps, content.notes, content.looks)
         looks = {"looks_after": len(content.traces), "looks_left_out": content.left_out}
-        trimmed = {**self._facts, "rows_after": rows, "windows_after": len(windows), **looks}
+        stacks = {"stacks": content.stacks is not None, "stacks_left_out": content.no_stacks}
+        trimmed = {**self._facts, "rows_after": rows, "windows_after": len(windows), **looks, **stacks}
         result[MANIFEST] = manifest_bytes(replace(self._manifest, trimmed=trimmed))
         return result, trimmed
 
@@ -498,6 +530,10 @@ def _in_words(facts: Mapping[str, Any], *, lasted_s: float) -> tuple[str, ...]:
         kept, there = facts["looks_after"], facts["looks_before"]
         words.append(f"kept {kept} of {there} looks inside the program, as much as a breakdown is made of")
     words += (f"left out {file}: {why}" for file, why in facts["looks_left_out"].items())
+    if facts["stacks"]:
+        words.append("kept what the host was seen to do, without the folders of its files")
+    if facts["stacks_left_out"]:
+        words.append(f"left out {STACKS}: {facts['stacks_left_out']}")
     if facts["redacted"]:
         words.append("took out host name, paths and serial numbers")
     return tuple(words)
