@@ -1,0 +1,105 @@
+"""
+Stacks of real programs on a GPU: which line the report names for the idle time, and its share.
+
+`tests/recordings/_stacks` has the recordings, and README.md there how to make them anew. Shares are those
+that were told when they were made; what is true of them, `benchmarks/planted` measures.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from perfzero.attribute.stacks import Cause, HostCauses, host_causes
+from perfzero.store.reader import open_recording
+from perfzero.store.stacks import read_stacks
+
+RECORDINGS = Path(__file__).parents[1] / "recordings" / "_stacks"
+
+LIMIT_BYTES = 260_000
+
+WITHIN = 0.05
+
+TOLD = {
+    "ash": ("ash.py", 33, "loader", 0.97),
+    "birch": ("birch.py", 14, "synchronising", 1.0),
+    "compiled": ("programs.py", 51, "launching", 0.98),
+    "elm": ("elm.py", 11, "synchronising", 1.0),
+    "larch": ("larch.py", 13, "synchronising", 1.0),
+    "maple": ("maple.py", 14, "garbage collection", 1.0),
+    "oak": ("oak.py", 17, "checkpoint", 1.0),
+    "pine": ("pine.py", 22, "python", 0.99),
+    "willow": ("willow.py", 20, "python", 0.96),
+}
+"""Of each recording the first line, what the host does there, and its share of the idle time."""
+
+
+def told(name: str) -> HostCauses:
+    folder = RECORDINGS / name
+    return host_causes(read_stacks(folder), open_recording(folder).observation(0).pm)
+
+
+def waits(causes: tuple[Cause, ...]) -> list[Cause]:
+    return [c for c in causes if c.activity in ("synchronising", "copying")]
+
+
+def test_every_recording_is_asked_for_and_small() -> None:
+    folders = [path for path in RECORDINGS.iterdir() if path.is_dir()]
+
+    assert {folder.name for folder in folders} == set(TOLD)
+    for folder in folders:
+        assert (folder / "command.txt").read_text().startswith("perfzero r")
+        assert sum(path.stat().st_size for path in folder.iterdir()) < LIMIT_BYTES
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_the_line_is_named_first_with_its_share(name: str) -> None:
+    file, line, activity, share = TOLD[name]
+    found = told(name)
+    first = found.causes[0]
+
+    assert (first.frame.file, first.frame.line, first.activity) == (file, line, activity)
+    assert first.share == pytest.approx(share, abs=WITHIN)
+    assert first.low <= first.share <= first.high
+
+
+def test_waits_for_what_has_long_been_done_are_not_named() -> None:
+    assert waits(told("willow").causes) == []
+
+
+def test_a_wait_in_which_the_host_hardly_waits_is_not_named() -> None:
+    """The queue runs dry after `float(loss)`, but so it does in every step: the host is the slower one."""
+    found = told("compiled")
+
+    assert found.idle > 0.15
+    assert waits(found.causes) == []
+
+
+def test_stages_of_the_loader_are_told_with_their_line() -> None:
+    stage = told("ash").causes[0].stages[0]
+
+    assert stage.stage == "decoding"
+    assert stage.frame is not None
+    assert (stage.frame.file, stage.frame.line) == ("ash.py", 21)
+
+
+def test_a_gpu_without_gaps_takes_longer_for_the_same_step() -> None:
+    """
+    Between checkpoints 50 steps follow each other without a gap, between two sorts (willow) five.
+
+    So what a step takes without a planted line tells nothing of idle time: the clock falls.
+    """
+    step_ms, clock_hz = {}, {}
+    for name, steps in (("willow", 5), ("oak", 50)):
+        pm = open_recording(RECORDINGS / name).observation(0).pm
+        idle = pm.column("gr_active") < 0.5
+        ends, begins = (np.flatnonzero(np.diff(idle.astype(int)) == way) + 1 for way in (-1, 1))
+        stretches = [(a, begins[begins > a][0]) for a in ends if (begins > a).any()]
+        long = [(a, b) for a, b in stretches if b - a > 40]
+        step_ms[name] = np.median([(pm.start_ns[b] - pm.start_ns[a]) / 1e6 / steps for a, b in long])
+        clock_hz[name] = np.median([pm.column("gpc_clock")[a:b].mean() for a, b in long])
+
+    assert clock_hz["oak"] < 0.97 * clock_hz["willow"]
+    assert step_ms["oak"] > 1.02 * step_ms["willow"]
