@@ -157,7 +157,8 @@ class Look:
     One look inside a process of the program by its own profiler, [start_ns, end_ns) from question to answer.
 
     `file` in the recording's folder holds the trace of the steps between the times in `steps_ns`; without one
-    `reason` says why there is none. `cost_s` is how long the program was held up for it.
+    `reason` says why there is none. `cost_s` is how long the program was held up for it. `gpus`: on which the
+    driver listed the process by then; empty where it lists none.
     """
 
     pid: int
@@ -167,6 +168,7 @@ class Look:
     reason: str = ""
     cost_s: float = 0.0
     steps_ns: tuple[int, ...] = ()
+    gpus: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

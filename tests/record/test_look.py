@@ -57,7 +57,7 @@ def connected(looks: Looks) -> socket.socket:
 def asked(looks: Looks) -> tuple[socket.socket, Path]:
     """The same after it was asked, and where its trace is to go."""
     channel = connected(looks)
-    looks.ask(frozenset({ME}))
+    looks.ask({ME: ()})
     assert "look" in json.loads(channel.recv(4096))
     return channel, Path(looks.environment({})["PYTHONPATH"]) / f"trace-{ME}"
 
@@ -89,16 +89,16 @@ def test_what_was_on_the_path_stays_on_it(looks: Looks, before: dict[str, str], 
 def test_only_processes_of_the_program_are_asked_and_each_once(looks: Looks, ended: Ended) -> None:
     channel = connected(looks)
     channel.setblocking(False)
-    looks.ask(frozenset({ME + 1}))
+    looks.ask({ME + 1: ()})
 
     assert not looks.asked
     assert ended.said == []
     with pytest.raises(BlockingIOError):
         channel.recv(1)
-    looks.ask(frozenset({ME}))
+    looks.ask({ME: ()})
     assert json.loads(channel.recv(4096))["look"]["steps"] == 3
     assert ended.said == [f"looking into process {ME} for a few steps, which run slower meanwhile"]
-    looks.ask(frozenset({ME}))
+    looks.ask({ME: ()})
     with pytest.raises(BlockingIOError):
         channel.recv(1)
 
@@ -136,7 +136,7 @@ def test_each_word_waits_for_the_counters_and_for_the_slowest_process(
 ) -> None:
     """Two ranks, one of which finds longer steps, and more of them."""
     one, other, counters = connected(looks), connected(looks), Counted()
-    looks.ask(frozenset({ME}), counters)
+    looks.ask({ME: ()}, counters)
     assert [heard(one), heard(other)] == [["look"], ["look"]]
     say(one, looks, {"found": {"step_s": 0.1, "steps": 3}})
     assert counters.did == [(0.1, 3)]
@@ -162,7 +162,7 @@ def test_each_word_waits_for_the_counters_and_for_the_slowest_process(
 
 def test_counters_are_given_back_when_the_process_ends_before_its_steps(looks: Looks, ended: Ended) -> None:
     channel, counters = connected(looks), Counted()
-    looks.ask(frozenset({ME}), counters)
+    looks.ask({ME: ()}, counters)
     say(channel, looks, {"found": {"step_s": 0.1, "steps": 3}})
     channel.close()
     looks.hear()
@@ -188,7 +188,7 @@ def test_a_word_out_of_place_or_reason_opens_nothing_large(
 ) -> None:
     channel, counters = connected(looks), Counted()
     counters.opened = counters.started = True
-    looks.ask(frozenset({ME}), counters)
+    looks.ask({ME: ()}, counters)
     say(channel, looks, said)
 
     assert counters.did == opened

@@ -79,6 +79,7 @@ def test_the_process_on_the_gpu_is_looked_into_once_and_its_trace_kept(tmp_path:
     [look] = recording.looks
 
     assert look.pid == int((tmp_path / "pid").read_text())
+    assert look.gpus == (0,)
     assert (look.reason, len(look.steps_ns)) == ("", 4)
     assert gzip.decompress((tmp_path / "r" / look.file).read_bytes()) == b'{"traceEvents": []}'
     assert [text.split(" process")[0] for text in said if "look" in text] == ["looking into", "looked into"]

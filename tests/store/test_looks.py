@@ -21,7 +21,13 @@ START_NS = 1_700_000_000_000_000_000
 
 
 def look(from_ms: float, to_ms: float, *, pid: int = 42, **changes: Any) -> Look:
-    whole = {"file": f"look-{pid}.json.gz", "cost_s": 0.5, "steps_ns": (START_NS, START_NS + MS), **changes}
+    whole = {
+        "file": f"look-{pid}.json.gz",
+        "cost_s": 0.5,
+        "steps_ns": (START_NS, START_NS + MS),
+        "gpus": (0,),
+        **changes,
+    }
     return Look(pid, START_NS + round(from_ms * MS), START_NS + round(to_ms * MS), **whole)
 
 

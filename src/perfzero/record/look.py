@@ -120,6 +120,7 @@ class Agent:
     pid: int
     heard: bytes = b""
     asked_ns: int | None = None
+    gpus: tuple[int, ...] = ()
     answered: bool = False
     said: Word = ""
     told: Literal["", "prepare", "go"] = ""
@@ -206,11 +207,15 @@ class Looks:
         """Whether a look goes on: then `hear` is to be called as often as can be."""
         return any(agent.at_work for agent in self.agents)
 
-    def ask(self, pids: frozenset[int], counters: Counters | None = None) -> None:
-        """Ask those of *pids* that wait and have not been asked; says so beforehand."""
+    def ask(self, users: Mapping[int, tuple[int, ...]], counters: Counters | None = None) -> None:
+        """
+        Ask those of *users* that wait and have not been asked; says so beforehand.
+
+        Process ids, with the GPUs on which each is seen, if any is.
+        """
         if self._folder is None:
             return
-        fresh = [a for a in self._folder.agents if a.pid in pids and a.asked_ns is None]
+        fresh = [a for a in self._folder.agents if a.pid in users and a.asked_ns is None]
         if not fresh:
             return
         who = f"process {fresh[0].pid}" if len(fresh) == 1 else f"{len(fresh)} processes"
@@ -218,7 +223,7 @@ class Looks:
         self._counters = counters or NoCounters()
         self._stage = "asked"
         for agent in fresh:
-            agent.asked_ns = time.time_ns()
+            agent.asked_ns, agent.gpus = time.time_ns(), users[agent.pid]
             self._send(
                 agent, "look", steps=STEPS, most_steps=MOST_STEPS, least_s=LEAST_S, within_s=self.within_s
             )
@@ -342,6 +347,7 @@ class Looks:
             reason=reason,
             cost_s=cost_s,
             steps_ns=steps_ns,
+            gpus=agent.gpus,
         )
         if trace is not None:
             self._traces.append((trace, look.file))

@@ -483,7 +483,8 @@ class Recorder:
         if self._watches and self._host is not None:
             hidden = any(w.hides_processes for w in self._watches)
             pids = self._host.pids() if hidden else self._users(self._host)
-            looks.ask(pids, CloseUp(self._watches))
+            used = {pid: [w.gpu.index for w in self._watches if pid in (w.board.pids or ())] for pid in pids}
+            looks.ask({pid: tuple(gpus) for pid, gpus in used.items()}, CloseUp(self._watches))
 
     def _read_environment(self) -> None:
         """

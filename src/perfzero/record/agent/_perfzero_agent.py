@@ -184,6 +184,8 @@ class _Channel:
             part: bytes = self._socket.recv(4096, 0 if wait else self._at_once) if self._is_it() else b""
         except BlockingIOError:
             return None
+        except OSError:  # a recorder that goes with something unread resets the connection
+            return b""
         return part if self._is_it() else b""
 
     def send(self, data: bytes) -> None:
@@ -349,17 +351,29 @@ class Look:
 
     def take(self) -> dict[str, Any]:
         """Put the marks in, wait, take them out; returns what to tell."""
-        self._put_in()
+        try:
+            self._put_in()
+            self._wait()
+        finally:  # whatever goes wrong in this thread
+            self._take_out()
+        if self._phase == "failed":
+            return {"refused": self._why}
+        return self._export()
+
+    def _wait(self) -> None:
+        """Until the look is over, which the program's main thread says."""
         os.register_at_fork(after_in_child=self._forked)
         deadline = time.monotonic() + self._within_s
         while not self._over.acquire(True, LISTEN_EVERY_S):
             if not self._late:
-                self._listen()
+                try:
+                    self._listen()
+                except Exception as error:
+                    self._give_up(f"{type(error).__name__}: {error}")
                 if time.monotonic() > deadline:
                     self._give_up(f"{self._why} in {self._within_s:.0f} s")
-        self._take_out()
-        if self._phase == "failed":
-            return {"refused": self._why}
+
+    def _export(self) -> dict[str, Any]:
         begun = time.monotonic()
         # Where the recorder has gone, and its folder with it, Kineto would say so on stderr.
         os.close(os.open(self._to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
