@@ -59,6 +59,7 @@ ENGLISH: Mapping[str, str] = {
     "seen_fused_optimizer": "It launches many kernels, {share} of the busy time: {rows}.",
     "seen_fused_attention": "Attention step by step in {rows}: {share} of the busy time.",
     "seen_activations": "In float32 in {rows}: {share} of the busy time.",
+    "seen_line": "It is {line}.",
     "seen_gain": "what a fused kernel leaves of attention elsewhere",
     "seen_half_precision": "In float32: {rows}, {share} of the busy time.",
     "seen_float64": "In float64: {rows}, {share} of the busy time.",

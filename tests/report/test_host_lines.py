@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from perfzero.attribute.stacks import Cause, HostCauses, StageShare
-from perfzero.report.analysis import analyze
-from perfzero.report.host_lines import lines, words
+from perfzero.report.analysis import analyze, judged_report
+from perfzero.report.host_lines import lines, quoted, words
 from perfzero.report.schema import schema
 from perfzero.report.terminal import words as page
 from perfzero.stacks import Frame
@@ -22,6 +22,7 @@ from perfzero.store.writer import RecordingWriter
 from perfzero.values import Gpu, Process, Samples, Window
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "stacks"
+REAL = Path(__file__).parents[1] / "recordings" / "_stacks"
 ITEM = Frame("/job/train.py", 41, "main")
 MS = 1_000_000
 
@@ -38,6 +39,11 @@ def test_a_line_is_told_with_what_it_does_and_what_that_costs() -> None:
     assert lines(HostCauses((cause(),), idle=0.3)) == [
         ("train.py:41", "total += loss.item(): waits for the GPU, 80 % of the idle time (76 % to 84 %)")
     ]
+
+
+def test_a_line_is_quoted_with_its_share_and_its_place() -> None:
+    assert quoted(cause()) == "train.py:41 total += loss.item(), 80 % of the idle time"
+    assert quoted(cause(text="")) == "train.py:41, 80 % of the idle time"
 
 
 def test_a_loader_is_told_with_what_its_workers_do() -> None:
@@ -100,6 +106,22 @@ def test_a_recording_with_stacks_gives_a_report_that_names_the_line(recording: P
     assert host["causes"][0]["share"] == pytest.approx(1.0, abs=0.05)
     assert "What the GPU waits for while it is idle, by line of the program:" in page(report)
     assert "loss.item(): waits for the GPU" in page(report)
+
+
+def test_the_remedy_of_a_real_program_names_its_line() -> None:
+    [diagnosis] = [g.diagnosis for g in judged_report(REAL / "birch").gpus]
+    [told] = [f.remedies[0] for f in diagnosis.findings if f.rule == "sync_bound"]
+
+    assert told.text == "Do not read results back in every step."
+    assert told.seen.startswith("It is birch.py:14 total += loss.item(), ")
+
+
+def test_a_real_program_whose_host_hardly_waits_is_told_to_launch_less() -> None:
+    [diagnosis] = [g.diagnosis for g in judged_report(REAL / "compiled").gpus]
+    told = [r for f in diagnosis.findings for r in f.remedies]
+
+    assert next(r.seen for r in told if r.text.startswith("Launch less")).startswith("It is programs.py:51 ")
+    assert not any("read results back" in r.text for r in told)
 
 
 def test_stacks_that_are_damaged_are_a_doubt_and_the_rest_is_told(recording: Path) -> None:

@@ -9,11 +9,14 @@ import pytest
 
 from perfzero.attribute.breakdown import Call, GpuTime, Row, SourceLine
 from perfzero.attribute.conditions import Condition, Topic
+from perfzero.attribute.host_activity import WORDS, Activity
+from perfzero.attribute.stacks import Cause, HostCauses
 from perfzero.diagnose.remedies import OFFERS
 from perfzero.diagnose.verdict import Diagnosis, Remedy
 from perfzero.report.model import Report
-from perfzero.report.settled import NAMED, SETTLED, settled
+from perfzero.report.settled import ANSWERS, MOSTLY, NAMED, SETTLED, settled, with_lines
 from perfzero.report.terminal import words
+from perfzero.stacks import Frame
 from perfzero.text import ENGLISH
 from perfzero.traces import Tensor
 
@@ -154,3 +157,99 @@ def test_each_topic_of_a_remedy_has_its_sentence() -> None:
 
     assert topics
     assert {f"seen_{topic}" for topic in topics} <= set(ENGLISH)
+
+
+SYNC = Remedy("Do not read results back in every step: .item(), .cpu() wait.", (), "names the lines.")
+LOOK = Remedy("See what the main thread does while the GPU is idle.", (), "gr_active rises.")
+SAVE = Remedy("Save checkpoints from a thread: copy.", ("the stalls are checkpoints", "a disk"))
+FREEZE = Remedy("Freeze the garbage collector after warm-up.")
+LESS = Remedy("Evaluate and log less often.")
+
+
+def host(activity: Activity = "synchronising", share: float = 0.8) -> HostCauses:
+    frame = Frame("/home/me/train.py", 41, "main")
+    cause = Cause(activity, frame, "total += loss.item()", (frame,), share, share, share, 0.0)
+    return HostCauses((cause, replace(cause, share=0.1)), idle=0.3)
+
+
+def of_rule(rule: str, diagnosis: Diagnosis, *offered: Remedy) -> Diagnosis:
+    assert diagnosis.verdict is not None
+    verdict = replace(diagnosis.verdict, rule=rule)
+    findings = (verdict, *(f for f in diagnosis.findings if f.rule not in (rule, diagnosis.verdict.rule)))
+    return with_remedies(replace(diagnosis, verdict=verdict, findings=findings), *offered)
+
+
+def test_the_remedy_against_waiting_names_the_line(starved: Diagnosis) -> None:
+    [told] = remedies(with_lines(of_rule("sync_bound", starved, SYNC), host()))
+
+    assert told.text == "Do not read results back in every step."
+    assert told.seen == "It is train.py:41 total += loss.item(), 80 % of the idle time."
+    assert told.verify == "names the lines."
+
+
+def test_where_the_host_launches_all_the_time_no_wait_is_blamed(starved: Diagnosis) -> None:
+    [told] = remedies(with_lines(of_rule("sync_bound", starved, SYNC), host("launching")))
+
+    assert told.text.startswith("Launch less")
+    assert told.verify == "gr_active rises."
+
+
+@pytest.mark.parametrize(
+    ("activity", "begins"),
+    [
+        ("python", "Do less at one line"), ("loader", "Do less per sample"), ("launching", "Launch less"),
+        ("copying", "Do not read results back"),
+    ],
+)  # fmt: skip
+def test_what_the_main_thread_does_is_said_and_need_not_be_looked_up(
+    starved: Diagnosis, activity: Activity, begins: str
+) -> None:
+    told = remedies(with_lines(of_rule("host_starved", starved, Remedy("Other."), LOOK), host(activity)))
+
+    assert told[0].text.startswith(begins)
+    assert "train.py:41" in told[0].seen
+    assert told[1:] == (Remedy("Other."),)
+
+
+@pytest.mark.parametrize(
+    ("activity", "first"), [("checkpoint", SAVE), ("garbage collection", FREEZE), ("logging", LESS)]
+)
+def test_of_the_remedies_for_stalls_the_one_for_this_line_comes_first(
+    starved: Diagnosis, activity: Activity, first: Remedy
+) -> None:
+    before = of_rule("periodic_stall", starved, SAVE, FREEZE, LESS)
+    told = remedies(with_lines(before, host(activity)))
+
+    assert [r.text for r in told] == [first.text, *(r.text for r in (SAVE, FREEZE, LESS) if r is not first)]
+    assert [bool(r.seen) for r in told] == [True, False, False]
+    assert (told[0].needs == ("a disk",)) is (first is SAVE)
+
+
+@pytest.mark.parametrize("known", [None, HostCauses(), host(share=MOSTLY - 0.01)])
+def test_without_a_line_that_explains_most_nothing_changes(
+    starved: Diagnosis, known: HostCauses | None
+) -> None:
+    before = of_rule("sync_bound", starved, SYNC)
+
+    assert with_lines(before, known) == before
+
+
+def test_a_finding_of_busy_time_is_left_as_it_is(starved: Diagnosis) -> None:
+    before = of_rule("memory_bound", starved, Remedy("Fuse."))
+
+    assert remedies(with_lines(before, host())) == (Remedy("Fuse."),)
+
+
+def test_no_verdict_stays_none(silent: Diagnosis) -> None:
+    assert with_lines(silent, host()).verdict is None
+
+
+def test_every_answer_is_one_to_a_remedy_that_is_offered() -> None:
+    for answer in ANSWERS:
+        offered = [
+            o.remedy for o in OFFERS if o.rule == answer.rule and o.remedy.text.startswith(answer.begins)
+        ]
+        assert offered
+        assert len(offered) == 1 or not answer.begins
+        assert not answer.need or answer.need in offered[0].needs
+        assert answer.activities <= set(WORDS)

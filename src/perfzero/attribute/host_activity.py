@@ -32,9 +32,9 @@ Activity = Literal[
     "compiling", "allocator", "lock", "network", "disk", "sleeping", "launching", "python",
 ]  # fmt: skip
 
-WAITS_FOR_GPU = frozenset({"synchronising", "copying"})
+WAITS_FOR_GPU: frozenset[Activity] = frozenset({"synchronising", "copying"})
 WAITS_FOR_OTHERS = frozenset({"loader", "lock", "network"})
-LAUNCHING = frozenset({"launching"})
+LAUNCHING: frozenset[Activity] = frozenset({"launching"})
 
 Stage = Literal["reading", "decoding", "augmenting", "tokenising", "collating", "pinning", "sending", "other"]
 """What a worker of a DataLoader does for a batch."""

@@ -27,7 +27,7 @@ from perfzero.report.build import Judged, build
 from perfzero.report.csv_files import summary, timeline
 from perfzero.report.json_file import to_json
 from perfzero.report.model import Report
-from perfzero.report.settled import seen_inside, settled
+from perfzero.report.settled import seen_inside, settled, with_lines
 from perfzero.store.kineto import read_trace
 from perfzero.store.reader import Recording, open_recording
 from perfzero.store.stacks import read_stacks
@@ -75,7 +75,7 @@ def judged_report(path: Path | str) -> Report:
     judged, unseen = with_host(recording, judged)
     breakdowns, unread = broken_down(recording)
     inside = seen_inside(breakdowns.values())
-    judged = [replace(j, diagnosis=settled(j.diagnosis, inside)) for j in judged]
+    judged = [replace(j, diagnosis=with_lines(settled(j.diagnosis, inside), j.host)) for j in judged]
     return build(
         judged,
         recording=str(path),

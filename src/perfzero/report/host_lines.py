@@ -54,14 +54,28 @@ def place(frame: Frame) -> str:
 
 def words(cause: Cause) -> str:
     """What the program does there, and what that costs."""
-    shown = cause.text if len(cause.text) <= TEXT else cause.text[: TEXT - 1] + "…"
-    shown = shown.rstrip(":")
+    shown = _shown(cause)
     said = f"{shown}: {WORDS[cause.activity]}" if shown else WORDS[cause.activity]
     share = f"{text.percent(cause.share)} of the idle time"
     if cause.high - cause.low >= 0.01:
         share += f" ({text.percent(cause.low)} to {text.percent(cause.high)})"
+    return text.printable(f"{said}, {share}{_workers(cause)}")
+
+
+def quoted(cause: Cause) -> str:
+    """The line with its place and its share: "train.py:41 loss.item(), 80 % of the idle time"."""
+    line = f"{place(cause.frame)} {_shown(cause)}".rstrip()
+    return text.printable(f"{line}, {text.percent(cause.share)} of the idle time{_workers(cause)}")
+
+
+def _shown(cause: Cause) -> str:
+    shown = cause.text if len(cause.text) <= TEXT else cause.text[: TEXT - 1] + "…"
+    return shown.rstrip(":")
+
+
+def _workers(cause: Cause) -> str:
     told = ", ".join(_stage(stage) for stage in cause.stages[:STAGES])
-    return text.printable(f"{said}, {share}" + (f"; its workers: {told}" if told else ""))
+    return f"; its workers: {told}" if told else ""
 
 
 def _stage(stage: StageShare) -> str:

@@ -303,7 +303,7 @@ def _finding() -> Schema:
                         "verify": _text("how to see that it worked"),
                         "gain": _gain("its own, null where it is that of the finding or unknown"),
                         "topic": _text("what a look inside the program can tell of it, else empty"),
-                        "seen": _text("what a look told: of which layers its condition holds; else empty"),
+                        "seen": _text("what a look told of layers, or stacks of a line; else empty"),
                     }
                 ),
             },

@@ -1,23 +1,30 @@
 """
-Remedies after a look inside: what they rest on is seen, not supposed.
+Remedies after a look inside, and after stacks of the host: what they rest on is seen, not supposed.
 
 From outside a remedy comes with its condition: "(provided: it is a convolutional network under autocast)". A
 look shows whether that is so (`attribute/conditions.py`). Where it is, the condition is left out, the layers
 of which it holds are named, and the remedy comes before those that are still supposed, the one with the most
 to gain first. Where it is not, the remedy is left out: it would change nothing.
+
+Stacks say which line of the program the GPU waits for (`attribute/stacks.py`). The remedy for what the host
+does there names it instead of what it might be, and comes first. Where counters saw host and GPU wait for
+each other, but the host hardly waits and launches all the time, it is launching that is to become less.
 """
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from perfzero import text
 from perfzero.attribute.breakdown import Breakdown, Row
 from perfzero.attribute.conditions import Condition, Topic, conditions
+from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, Activity
+from perfzero.attribute.stacks import HostCauses
 from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Remedy
 from perfzero.report.breakdown import given
+from perfzero.report.host_lines import quoted
 
 NAMED = 3
 """Layers by name; how many more there are is said."""
@@ -30,6 +37,59 @@ SETTLED: Mapping[Topic, str] = {
     "activations": "they are in float32 now",
 }
 """The condition of a remedy that a look settles, by its topic."""
+
+MOSTLY = 0.5
+"""Of the idle time; a line with less does not say alone what a finding of idle time comes of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """
+    The remedy for a line at which the host does one of *activities*, where *rule* found idle time.
+
+    It is the one that begins with `begins`. Its text becomes `text` where that is not empty, since the line
+    says the rest, likewise how to see that it worked, and the condition `need` is met.
+    """
+
+    rule: str
+    activities: frozenset[Activity]
+    begins: str
+    text: str = ""
+    need: str = ""
+    verify: str = ""
+
+
+_GPU_UP = "gr_active rises."
+
+_INSTEAD: tuple[tuple[frozenset[Activity], str, str], ...] = (
+    (WAITS_FOR_GPU, "Do not read results back in every step.", ""),
+    (
+        LAUNCHING,
+        'Launch less: a CUDA graph (torch.compile(mode="reduce-overhead")), a fused optimizer, or a larger '
+        "batch.",
+        _GPU_UP,
+    ),
+    (frozenset({"loader"}), "Do less per sample in the DataLoader, or give it more workers.", _GPU_UP),
+    (frozenset(), "Do less at one line of the program, or do it in another thread or process.", _GPU_UP),
+)
+"""What to do about a line where counters alone tell only that the host is late, or that both wait in turn."""
+
+ANSWERS = (
+    *(Answer("sync_bound", a, "Do not read results back", text, verify=v) for a, text, v in _INSTEAD),
+    *(Answer("host_starved", a, "See what the main thread does", text, verify=v) for a, text, v in _INSTEAD),
+    Answer("launch_bound", LAUNCHING, ""),
+    Answer("input_starved", frozenset({"loader"}), "Do less per sample on the CPU"),
+    Answer(
+        "periodic_stall", frozenset({"checkpoint"}), "Save checkpoints from a thread",
+        need="the stalls are checkpoints",
+    ),
+    Answer(
+        "periodic_stall", frozenset({"garbage collection"}), "Freeze the garbage collector",
+        need="the stalls last some hundredths of a second and come every so many steps",
+    ),
+    Answer("periodic_stall", frozenset(), "Evaluate and log less often"),
+)  # fmt: skip
+"""The first that fits: without activities any, and without a beginning the finding's first remedy."""
 
 
 def seen_inside(breakdowns: Iterable[Breakdown]) -> dict[Topic, Condition]:
@@ -52,6 +112,39 @@ def settled(diagnosis: Diagnosis, seen: Mapping[Topic, Condition], *, language: 
         if before is verdict:
             verdict = after
     return replace(diagnosis, findings=findings, verdict=verdict)
+
+
+def with_lines(diagnosis: Diagnosis, host: HostCauses | None, *, language: str = "en") -> Diagnosis:
+    """*diagnosis* with remedies that name the line that the GPU waits for, if most idle time is one's own."""
+    cause = host.causes[0] if host is not None and host.causes else None
+    if cause is None or cause.share < MOSTLY:
+        return diagnosis
+    sentence = text.catalogue(language)["seen_line"].format(line=quoted(cause))
+    named = {f.rule: _answered(f, cause.activity, sentence) for f in diagnosis.findings}
+    verdict = diagnosis.verdict
+    return replace(
+        diagnosis,
+        findings=tuple(named[f.rule] for f in diagnosis.findings),
+        verdict=None if verdict is None else named.get(verdict.rule, verdict),
+    )
+
+
+def _answered(finding: Finding, activity: Activity, sentence: str) -> Finding:
+    """*finding* whose remedy for *activity* says what was seen, and comes first."""
+    for answer in ANSWERS:
+        if answer.rule == finding.rule and (not answer.activities or activity in answer.activities):
+            remedy = next((r for r in finding.remedies if r.text.startswith(answer.begins)), None)
+            if remedy is not None:
+                others = tuple(r for r in finding.remedies if r is not remedy)
+                told = replace(
+                    remedy,
+                    text=answer.text or remedy.text,
+                    needs=tuple(n for n in remedy.needs if n != answer.need),
+                    verify=answer.verify or remedy.verify,
+                    seen=" ".join(part for part in (sentence, remedy.seen) if part),
+                )
+                return replace(finding, remedies=(told, *others))
+    return finding
 
 
 def _settled(finding: Finding, seen: Mapping[Topic, Condition], say: Mapping[str, str]) -> Finding:
