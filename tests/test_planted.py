@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import shutil
 import sys
+from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +19,7 @@ import pytest
 from perfzero.values import Samples
 
 PLANTED = Path(__file__).parents[1] / "benchmarks" / "planted"
+RECORDED = Path(__file__).parent / "recordings" / "_stacks" / "birch"
 
 
 @pytest.fixture
@@ -134,6 +138,33 @@ def test_a_harmless_wait_may_not_be_blamed(run: ModuleType) -> None:
 
     assert run.row_of("yew", gpu(right), before_ms=20.0, fixed_ms=15.0, fixed_idle=0.0).ok
     assert not run.row_of("yew", gpu(right, wait), before_ms=20.0, fixed_ms=15.0, fixed_idle=0.0).ok
+
+
+def test_both_ways_of_a_program_run_under_perfzero(
+    run: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The recording stands for both; its GPU is idle for an eighth of the time."""
+    asked = []
+
+    def watch(
+        command: list[str], *, folder: Path, seconds: float, options: tuple[str, ...]
+    ) -> dict[str, Any]:
+        asked.append((command[2:], seconds, options))
+        shutil.copytree(RECORDED, folder)
+        folder.with_suffix(".log").write_text(json.dumps({"steps": 100, "seconds": 2 + len(asked)}))
+        line = int(run.line_of("birch").split(":")[1])
+        return {"gpu": {"index": 0}, **gpu(cause(line, 1.0), idle=0.125)}
+
+    monkeypatch.setattr(run.watched, "watch", watch)
+    row = run.measure("birch", tmp_path / "birch", Namespace(seconds=14.0))
+
+    assert asked == [
+        (["--seconds", "14.0"], 14.0, ("--stacks",)),
+        (["--fixed", "--seconds", "6.0"], 6.0, ("--source", "gpm")),
+    ]
+    assert (row.before_ms, row.fixed_ms, row.idle) == (30.0, 40.0, 0.125)
+    assert row.fixed_idle == pytest.approx(0.125, abs=0.02)
+    assert row.truth == pytest.approx(1 - row.fixed_idle * 40 / (0.125 * 30))
 
 
 def test_the_last_step_time_that_a_program_prints_counts(run: ModuleType) -> None:
