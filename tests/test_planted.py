@@ -8,7 +8,6 @@ import math
 import shutil
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
