@@ -20,7 +20,7 @@ from hand_written_look import Look as TraceOfALook
 from perfzero.diagnose.gates import GPM_ONLY, NVML_ONLY
 from perfzero.diagnose.verdict import Diagnosis
 from perfzero.errors import BrokenRecording, NoRecording, UsageError
-from perfzero.report import analysis
+from perfzero.report import looks
 from perfzero.report.analysis import EVERY_FILE, FILES, analyze, explained
 from perfzero.report.schema import schema
 from perfzero.report.terminal import words
@@ -289,7 +289,7 @@ def test_what_a_look_leaves_in_doubt_is_among_the_reports_doubts(tmp_path: Path,
 def test_each_trace_is_read_once_and_no_more_than_a_few(
     tmp_path: Path, record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(analysis, "MAX_LOOKS", 2)
+    monkeypatch.setattr(looks, "MOST", 2)
     folder = record(tmp_path / "run")
     for pid in (4242, 4242, 1, 2):
         looked_into(folder, file=f"look-{pid}.json.gz", pid=pid)
@@ -299,7 +299,7 @@ def test_each_trace_is_read_once_and_no_more_than_a_few(
         read.append(path.name)
         return read_trace(folder / "look-4242.json.gz")
 
-    monkeypatch.setattr(analysis, "read_trace", count)
+    monkeypatch.setattr(looks, "read_trace", count)
     report = analyze(folder)
 
     assert read == ["look-4242.json.gz", "look-1.json.gz"]

@@ -13,9 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from perfzero.attribute.breakdown import Breakdown
 from perfzero.attribute.stacks import HostCauses, host_causes
-from perfzero.attribute.tree import break_down
 from perfzero.diagnose.gates import GPM_ONLY, NVML_ONLY
 from perfzero.diagnose.judge import judge
 from perfzero.diagnose.verdict import Diagnosis
@@ -26,9 +24,9 @@ from perfzero.report.breakdown import breakdown_json
 from perfzero.report.build import Judged, build
 from perfzero.report.csv_files import summary, timeline
 from perfzero.report.json_file import to_json
+from perfzero.report.looks import broken_down
 from perfzero.report.model import Report
 from perfzero.report.settled import seen_inside, settled, with_lines
-from perfzero.store.kineto import read_trace
 from perfzero.store.reader import Recording, open_recording
 from perfzero.store.stacks import read_stacks
 
@@ -38,9 +36,6 @@ FILES = (REPORT_JSON, "summary.csv", "timeline.csv", "timeline.png")
 
 EVERY_FILE = (*FILES, BREAKDOWN_JSON)
 """With the one that is there only where the program was looked into."""
-
-MAX_LOOKS = 16
-"""Traces read of a recording, each in seconds however large: twice one per process on a host of 8 GPUs."""
 
 _KNOWN_REPORT_BYTES = 16 << 20
 """A report.json longer than this was not written by perfzero; it is not read."""
@@ -105,26 +100,6 @@ def with_host(recording: Recording, judged: list[Judged]) -> tuple[list[Judged],
         return judged, stacks.doubts
     its = max(range(len(found)), key=lambda i: found[i].told)
     return [replace(j, host=found[i] if i == its else None) for i, j in enumerate(judged)], stacks.doubts
-
-
-def broken_down(recording: Recording) -> tuple[dict[str, Breakdown], tuple[str, ...]]:
-    """The GPU's time by layer for each look, by the name of its file; and what could not be read of them."""
-    found: dict[str, Breakdown] = {}
-    doubts: list[str] = []
-    # A trace numbers GPUs as its process sees them, so of several nobody knows which one it means.
-    only = recording.gpus[0].index if len(recording.gpus) == 1 else None
-    samples = None if only is None else recording.observation(only).close_up
-    files = list(dict.fromkeys(look.file for look in recording.looks if look.file))
-    for file in files[:MAX_LOOKS]:
-        try:
-            found[file] = break_down(read_trace(recording.path / file), samples)
-        except (BrokenRecording, NoRecording) as error:
-            doubts.append(str(error).splitlines()[0])
-            continue
-        doubts += (d if d.startswith(file) else f"{file}: {d}" for d in found[file].doubts)
-    if len(files) > MAX_LOOKS:
-        doubts.append(f"Of {len(files)} looks inside the program the first {MAX_LOOKS} were read.")
-    return found, tuple(doubts)
 
 
 def explained(diagnosis: Diagnosis, reason: str) -> Diagnosis:
