@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from perfzero.record.close_up import SAMPLES, CloseUp, period_for, samples_for
+from perfzero.record import close_up as module
+from perfzero.record.close_up import (
+    FEWEST,
+    MEMORY_SHARE,
+    SAMPLE_BYTES,
+    SAMPLES,
+    CloseUp,
+    period_for,
+    samples_for,
+)
 from perfzero.record.policy import Settings
 from perfzero.record.selection import CLOSE_UP
 from puppet_sampler import MS, START, sampling
@@ -21,12 +30,81 @@ def test_samples_are_as_fine_as_the_buffer_holds_them() -> None:
         assert length_s * 1e9 / period_for(length_s) <= SAMPLES
 
 
-def test_little_memory_makes_samples_fewer_and_never_none() -> None:
+def test_little_memory_makes_samples_fewer_and_then_none() -> None:
     assert samples_for(100e9, gpus=1) == SAMPLES
     assert samples_for(100e9, gpus=8) == SAMPLES
-    assert samples_for(4e9, gpus=1) == pytest.approx(6250)
-    assert samples_for(4e9, gpus=2) == pytest.approx(3125)
-    assert samples_for(0, gpus=1) == 1000
+    assert samples_for(4e9, gpus=1) == pytest.approx(5555)
+    assert samples_for(4e9, gpus=2) == pytest.approx(2777)
+    assert samples_for(FEWEST * SAMPLE_BYTES / MEMORY_SHARE, gpus=1) == FEWEST
+    assert samples_for(0.99 * FEWEST * SAMPLE_BYTES / MEMORY_SHARE, gpus=1) == 0
+    assert samples_for(4e9, gpus=8) == 0
+    assert samples_for(0, gpus=1) == 0
+
+
+class Asked:
+    """A watch as far as `CloseUp` knows it, which keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.burst: tuple[int, float] | None = None
+        self.told: list[str] = []
+        self.close_up = "none"
+
+    def open_close_up(self, *, period_ns: int, length_s: float) -> None:
+        self.burst = (period_ns, length_s)
+
+    def start_close_up(self) -> None:
+        self.told.append("start")
+
+    def stop_close_up(self) -> None:
+        self.told.append("stop")
+
+
+def bursts(
+    monkeypatch: pytest.MonkeyPatch, *, left: float, gpus: int, step_s: float, steps: int
+) -> list[Asked]:
+    """What GPUs are told of a look at such steps, with so much memory left."""
+    monkeypatch.setattr(module, "memory_left", lambda: left)
+    watches = [Asked() for _ in range(gpus)]
+    close_up = CloseUp(cast(Any, watches))
+    close_up.open(step_s, steps)
+    assert close_up.opened
+    close_up.start()
+    assert close_up.started
+    close_up.stop()
+    return watches
+
+
+@pytest.mark.parametrize("step_s", [0.0, 0.001, 0.1, 1.0, 8.0, 60.0])
+@pytest.mark.parametrize("steps", [1, 3, 40])
+@pytest.mark.parametrize(("left", "gpus"), [(1e9, 1), (4e9, 2), (6e9, 8), (1e18, 8)])
+def test_the_bursts_of_all_gpus_together_take_no_more_memory_than_they_may(
+    monkeypatch: pytest.MonkeyPatch, left: float, gpus: int, step_s: float, steps: int
+) -> None:
+    found = [w.burst for w in bursts(monkeypatch, left=left, gpus=gpus, step_s=step_s, steps=steps)]
+    numbers = [length_s * 1e9 / period_ns for period_ns, length_s in filter(None, found)]
+
+    assert len(numbers) == gpus
+    assert max(numbers) <= SAMPLES
+    assert sum(numbers) * SAMPLE_BYTES <= MEMORY_SHARE * left * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("left", "gpus", "step_s"), [(64e6, 1, 0.1), (4e9, 8, 0.1), (0.0, 1, 8.0), (1e18, 1, 3600.0)]
+)
+def test_where_too_little_memory_is_left_or_steps_are_too_long_a_look_has_no_burst(
+    monkeypatch: pytest.MonkeyPatch, left: float, gpus: int, step_s: float
+) -> None:
+    for watch in bursts(monkeypatch, left=left, gpus=gpus, step_s=step_s, steps=3):
+        assert watch.burst is None
+        assert watch.told == []
+
+
+def test_a_look_that_ends_before_its_burst_was_asked_for_leaves_the_windows_alone(stage: Any) -> None:
+    watch = sampling(stage)
+    CloseUp([watch]).stop()
+
+    assert ("stop", {}) not in stage.puppet.did
+    stage.end()
 
 
 def rested(stage: Any) -> Any:

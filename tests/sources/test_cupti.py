@@ -215,6 +215,26 @@ def test_a_late_drain_gets_a_larger_image_and_loses_nothing(sampler, device, clo
     assert device.rooms[-1] < 700  # and it is not kept
 
 
+def test_a_burst_gets_the_image_for_its_length_however_late_it_is_read(sampler, device, clock):
+    sampler.close()
+    sampler.open(period_ns=100_000, drain_s=0.5)
+    sampler.start()
+    clock.sleep(3.0)
+    sampler.stop()
+
+    assert device.rooms[-1] == 5000 * 1.1 + 64
+
+
+def test_the_image_of_a_session_is_no_larger_than_its_buffer_whatever_is_asked_for(sampler, device, clock):
+    sampler.close()
+    sampler.open(period_ns=10_000, drain_s=3600.0)
+    sampler.start()
+    clock.sleep(0.01)
+    sampler.read()
+
+    assert device.rooms[-1] <= (512 << 20) / 500 / len(sampler.resolution.metrics) + 64
+
+
 class CountingLibrary:
     """libcupti as far as one session needs it, at the level of its calls: images are counted, not filled."""
 

@@ -52,6 +52,13 @@ The counter-data image holds this factor times the samples of one drain, plus th
 what follows it.
 """
 
+LATE_SAMPLES = 1000
+"""
+For a drain that comes late the image grows to so many samples at most, if one in time does not need more: two
+seconds at the usual period, as much as its hardware buffer holds. A burst has one drain, for which there is
+room from the start; what comes after its end is not worth a gigabyte.
+"""
+
 RECORD_BYTES = 3300
 """
 Upper bound of what one sample takes per metric in the hardware buffer, and so of our own PCIe
@@ -329,8 +336,9 @@ class PmSampler:
             raise
         self.resolution = resolution
         self.period_ns = period_ns
-        self._room = int(IMAGE_MARGIN[0] * drain_s * 1e9 / period_ns) + IMAGE_MARGIN[1]
-        self._most_room = buffer_bytes // (SMALLEST_RECORD_BYTES * len(resolution.metrics)) + IMAGE_MARGIN[1]
+        held = buffer_bytes // (SMALLEST_RECORD_BYTES * len(resolution.metrics)) + IMAGE_MARGIN[1]
+        self._room = min(int(IMAGE_MARGIN[0] * drain_s * 1e9 / period_ns) + IMAGE_MARGIN[1], held)
+        self._most_room = min(held, LATE_SAMPLES)
         return resolution
 
     def start(self) -> None:
