@@ -215,6 +215,13 @@ def test_a_late_drain_gets_a_larger_image_and_loses_nothing(sampler, device, clo
     assert device.rooms[-1] < 700  # and it is not kept
 
 
+def test_a_window_that_ends_before_its_first_sample_is_empty(sampler):
+    sampler.start()
+
+    assert len(sampler.stop()) == 0
+    assert sampler.losses == []
+
+
 def test_a_burst_gets_the_image_for_its_length_however_late_it_is_read(sampler, device, clock):
     sampler.close()
     sampler.open(period_ns=100_000, drain_s=0.5)

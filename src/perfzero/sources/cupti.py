@@ -425,7 +425,7 @@ class PmSampler:
         in_order = start > self._window_start_ns - max(3 * self.period_ns, START_STOP_NS)
         in_order &= start >= after - self.period_ns // 2
         early = whole & ~in_order
-        if not self._count:  # what is left of the window before comes first, and is owed to nobody
+        if not self._count and len(start):  # what is left of the window before comes first, owed to nobody
             early[: max(1, int(np.argmax(whole & in_order)))] = False
         if early.any():
             # Stamps follow the machine's clock; a row that lies before the last one cannot be kept.
