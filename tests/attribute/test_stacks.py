@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from perfzero.attribute import stacks as module
+from perfzero.attribute.host_activity import DEEPEST
 from perfzero.attribute.stacks import Cause, HostCauses, _moments, _visits, host_causes, main_thread
 from perfzero.stacks import Frame, HostStacks, ProcessStacks
 from perfzero.store.stacks import read_stacks
@@ -293,3 +296,74 @@ def test_what_the_workers_do_is_told_where_their_loader_is_waited_for() -> None:
     assert [(s.stage, s.frame) for s in found.causes[0].stages] == [("decoding", decode), ("collating", None)]
     assert found.causes[0].stages[0].share == pytest.approx(0.8, abs=0.05)
     assert all(not c.stages for c in found.causes[1:])
+
+
+# --- written by strangers ------------------------------------------------------------------------
+
+
+def with_stacks(
+    frames: Sequence[Frame], stacks: Sequence[tuple[int, ...]], *, slack_ns: int = 4 * MS
+) -> HostCauses:
+    """A thread that goes from one of *stacks* to the next, on a GPU that is idle for half of the time."""
+    time_ns = np.sort(np.random.default_rng(1).integers(0, 10**10, 2_500))
+    main = ProcessStacks(
+        pid=1, role="main", start_ns=0, end_ns=10**10, rate_hz=HZ, slack_ns=slack_ns,
+        time_ns=time_ns, thread=np.zeros(2_500, np.int64), stack=np.arange(2_500) % len(stacks),
+        frames=tuple(frames), stacks=tuple(stacks),
+    )  # fmt: skip
+    edges = np.arange(0, 10**10, 20 * MS)
+    return host_causes(HostStacks((main,)), pm(np.sort(np.append(edges, edges + 10 * MS)), period_ns=2 * MS))
+
+
+FRAMES = [Frame(f"/job/{n}.py", n, f"f{n}") for n in range(5_000)]
+
+
+def test_a_clock_without_slack_is_as_it_is() -> None:
+    found = with_stacks(FRAMES[:2], [(0,), (1,)], slack_ns=0)
+
+    assert found.offset_s == 0
+    assert found.causes
+
+
+def test_a_clock_that_may_be_off_by_seconds_is_not_searched_that_far() -> None:
+    assert abs(with_stacks(FRAMES[:2], [(0,), (1,)], slack_ns=10**10 - 1).offset_s) <= 0.02
+
+
+def test_hundreds_of_deep_stacks_take_no_longer_than_their_frames() -> None:
+    stacks = [tuple((k * 97 + n) % 5_000 for n in range(512)) for k in range(400)]
+    began = time.perf_counter()
+    found = with_stacks(FRAMES, stacks)
+
+    assert time.perf_counter() - began < 5.0  # a quarter of a second; it was minutes
+    assert found.moments >= 2_000
+    assert all(len(cause.path) <= DEEPEST for cause in found.causes)
+
+
+def test_a_function_that_calls_itself_without_end_is_told_by_its_outermost_calls() -> None:
+    found = with_stacks(FRAMES, [(2, *[1] * 400, 0)])
+
+    assert [c.frame for c in found.causes] == [FRAMES[1]]
+    assert found.causes[0].path == (FRAMES[0], *[FRAMES[1]] * (DEEPEST - 1))
+
+
+def test_more_stacks_than_moments_can_have_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    stacks = [(n,) for n in range(5_000)]
+    assert with_stacks(FRAMES, stacks[:100]).reason == ""
+
+    monkeypatch.setattr(module, "MOST_MEANINGS", 99)
+    assert with_stacks(FRAMES, stacks[:100]).reason == module.TOO_MANY
+
+    monkeypatch.undo()
+    monkeypatch.setattr(module, "MOST_FRAMES", 99)
+    assert with_stacks(FRAMES, stacks[:100]).reason == module.TOO_MANY
+
+
+def test_an_hour_has_no_more_blocks_than_can_be_resampled() -> None:
+    stacks, samples = made([(at(13), 7, []), (at(12, CALL), 20, [(0, 20)])], seconds=20)
+    few = host_causes(stacks, samples)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "MOST_BLOCKS", 10)
+        fewer = host_causes(stacks, samples)
+
+    assert fewer.causes[0].share == pytest.approx(few.causes[0].share)
+    assert (fewer.causes[0].low, fewer.causes[0].high) != (few.causes[0].low, few.causes[0].high)

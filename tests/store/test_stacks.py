@@ -116,6 +116,18 @@ def test_a_value_that_cannot_be_is_refused(tmp_path: Path, name: str, value: obj
         read_stacks(tmp_path)
 
 
+def test_stacks_with_too_many_frames_together_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, document(tmp_path))  # a stack of one frame and a stack of two
+    monkeypatch.setattr(module, "MAX_STACKED", 3)
+    assert len(read_stacks(tmp_path).processes[0].stacks) == 2
+
+    monkeypatch.setattr(module, "MAX_STACKED", 2)
+    with pytest.raises(BrokenRecording):
+        read_stacks(tmp_path)
+
+
 @pytest.mark.parametrize("data", [b"", b"no gzip", gzip.compress(b"{}")[:-4], gzip.compress(b"[" * 100_000)])
 def test_a_file_that_is_none_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / STACKS).write_bytes(data)
@@ -202,6 +214,10 @@ def test_an_event_that_cannot_be_is_refused(wrong: object) -> None:
 def test_what_is_no_list_and_what_is_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="no list"):
         chrome_trace(io.BytesIO(b"{}"))
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "MAX_STACKED", 12)
+        with pytest.raises(ValueError, match="too many"):
+            traced(*(event("B", "a", i) for i in range(9)))
     monkeypatch.setattr(module, "MAX_ROWS", 2)
     with pytest.raises(ValueError, match="too many"):
         traced(*(event("B", "a", i) for i in range(9)))

@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, cast
 
 from perfzero.attribute.source_lines import is_users
@@ -154,6 +155,12 @@ _TORCH = re.compile(r"(^|-packages/|/pytorch/)torch/")
 
 _LAUNCHER = re.compile(r"/bin/[^/]+$")
 
+DEEPEST = 128
+"""Frames of the program in a path, the outermost ones: deeper ones are of a function that calls itself."""
+
+_KEPT = 65_536
+"""Frames of which is kept what they mean: each stands in many stacks, and patterns take time."""
+
 TextOf = Callable[[Frame], str]
 """The text of the line at which a frame is; empty where it is not known."""
 
@@ -163,7 +170,7 @@ def meaning(stack: Sequence[Frame], text_of: TextOf) -> Meaning:
     path = tuple(frame for frame in reversed(stack) if _is_own(frame))
     if not path:  # a program that is a library itself: all of it but torch
         path = tuple(f for f in reversed(stack) if not _TORCH.search(f.file) and not f.file.startswith("<"))
-    return Meaning(_activity(stack, text_of), path or tuple(stack[-1:]))
+    return Meaning(_activity(stack, text_of), path[:DEEPEST] or tuple(stack[-1:]))
 
 
 def _activity(stack: Sequence[Frame], text_of: TextOf) -> Activity:
@@ -197,11 +204,13 @@ def _activity(stack: Sequence[Frame], text_of: TextOf) -> Activity:
     return (_by_text(text_of(stack[0])) if stack else None) or "python"
 
 
+@lru_cache(_KEPT)
 def _by_library(frame: Frame) -> Activity | None:
     where = _where(frame)
     return next((activity for pattern, activity in _LIBRARY if pattern.search(where)), None)
 
 
+@lru_cache(_KEPT)
 def _by_text(text: str) -> Activity | None:
     return next((activity for pattern, activity in _TEXT if pattern.search(text)), None)
 
@@ -215,8 +224,7 @@ def stage(stack: Sequence[Frame], text_of: TextOf) -> tuple[Stage, Frame | None]
     for frame in stack:
         if frame == own:
             break
-        where = _where(frame)
-        found = next((s for pattern, s in _STAGES if pattern.search(where)), None)
+        found = _stage_by_library(frame)
         if found is not None:
             return found, own
     if own is not None:
@@ -227,6 +235,13 @@ def stage(stack: Sequence[Frame], text_of: TextOf) -> tuple[Stage, Frame | None]
     return None
 
 
+@lru_cache(_KEPT)
+def _stage_by_library(frame: Frame) -> Stage | None:
+    where = _where(frame)
+    return next((s for pattern, s in _STAGES if pattern.search(where)), None)
+
+
+@lru_cache(_KEPT)
 def _by_name(frame: Frame) -> Stage | None:
     name = frame.function.rpartition(".")[2]
     return next((s for pattern, s in _STAGE_TEXT if pattern.search(name)), None)
@@ -237,6 +252,7 @@ def _where(frame: Frame) -> str:
     return f"/{path.lstrip('/')}:{frame.function.rpartition('.')[2]}"
 
 
+@lru_cache(_KEPT)
 def _is_own(frame: Frame) -> bool:
     if _LAUNCHER.search(frame.file):
         return False

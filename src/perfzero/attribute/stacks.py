@@ -86,6 +86,9 @@ Times are hardly too late by more: py-spy cannot begin to count before it runs, 
 run later than is taken. So what looks the same further back in the step is not mistaken for the truth.
 """
 
+MOST_SLACK_NS = 20_000_000
+"""The clock is searched no farther: it is known to 4 ms, else a file takes minutes."""
+
 CLOCK_SIGMAS = 4.0
 """The clock's slack is so many standard deviations of it."""
 
@@ -111,6 +114,9 @@ MOSTLY = 0.5
 """Python during which the GPU is busy for more of the time than this is taken to launch."""
 
 BLOCK_S = 0.5
+MOST_BLOCKS = 400
+"""Longer blocks where there would be more: 10 s have 20 of them."""
+
 REPLICATES = 200
 
 ROUNDS = 20
@@ -128,9 +134,19 @@ TRUST = 0.5
 LEAST_CHANCE = 0.02
 """No line is taken to be quite sure to come with a busy GPU, or with an idle one."""
 
+MOST_FRAMES = 1_500_000
+"""
+Of all different stacks of a thread together. 10 s have 2,500 moments, and stacks have some 40 frames:
+with more than this, a file was made to take long.
+"""
+
+MOST_MEANINGS = 4_000
+"""Different meanings of stacks, of which 10 s have no more than moments."""
+
 _SEED = 20260101
 
-_Path = tuple[Frame, ...]
+
+TOO_MANY = "The host was seen at more different places than can be told apart."
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +251,11 @@ def host_causes(stacks: HostStacks, pm: Samples) -> HostCauses:
         return HostCauses(reason="No hardware counters were sampled while the host was.")
     text_of = _texts(stacks)
     thread = main_thread(main)
+    if _frames(main, main.thread == thread) > MOST_FRAMES:
+        return HostCauses(reason=TOO_MANY)
     leaves, leaf_of = _leaves(main, thread, text_of)
+    if len(leaves) > MOST_MEANINGS:
+        return HostCauses(reason=TOO_MANY)
     visits = _visits(main, thread, leaf_of)
     offset_ns = _offset_ns(_moments(visits), idle, slack_ns=main.slack_ns)
     moments = _moments(visits, idle, offset_ns=offset_ns)
@@ -402,6 +422,11 @@ def main_thread(process: ProcessStacks) -> int:
     return (module or Counter(process.thread.tolist())).most_common(1)[0][0]
 
 
+def _frames(process: ProcessStacks, rows: BoolArray) -> int:
+    """How many frames the different stacks in *rows* have together."""
+    return sum(len(process.stacks[k]) for k in np.unique(process.stack[rows]).tolist())
+
+
 def _leaves(process: ProcessStacks, thread: int, text_of: TextOf) -> tuple[list[Meaning], IntArray]:
     """What the stacks of *thread* mean, and stack -> its place among these meanings, -1 for none."""
     number: dict[Meaning, int] = {}
@@ -496,6 +521,7 @@ def _idle(pm: Samples, *, start_ns: int, end_ns: int) -> _Idle | None:
 
 def _offset_ns(moments: _Moments, idle: _Idle, *, slack_ns: int) -> int:
     """What to add to the times of *moments*, so that the lines tell most of whether the GPU is idle."""
+    slack_ns = min(max(1, slack_ns), MOST_SLACK_NS)
     least, most = -min(LATE_NS, slack_ns) // OFFSET_STEP_NS, slack_ns // OFFSET_STEP_NS
     best, best_score = 0, -math.inf
     for step in sorted(range(least, most + 1), key=abs):
@@ -548,17 +574,18 @@ class _Shares:
         self.replicates = np.array([self._shares(w.astype(np.float64))[0] for w in weights])
 
     def _sum(self, moments: _Moments, idle: _Idle) -> None:
+        time_ns, leaf, weight = moments.time_ns, moments.leaf, moments.weight
         origin = int(idle.edge[0])
+        last_ns = max(int(a.max(initial=origin)) for a in (time_ns, idle.start_ns, idle.short_start_ns))
+        block_ns = max(BLOCK_S * 1e9, (last_ns - origin) / MOST_BLOCKS)
 
         def block(time_ns: IntArray) -> IntArray:
-            return np.asarray((time_ns - origin) / (BLOCK_S * 1e9), np.int64)
+            return np.asarray((time_ns - origin) / block_ns, np.int64)
 
-        time_ns, leaf, weight = moments.time_ns, moments.leaf, moments.weight
         value = idle.at(time_ns)
         in_short = _inside(time_ns, idle.short_start_ns, idle.short_end_ns)
         in_gap = _inside(time_ns, idle.start_ns, idle.end_ns)
-        last = max(int(block(a).max(initial=0)) for a in (time_ns, idle.start_ns, idle.short_start_ns))
-        self._blocks = last + 1
+        self._blocks = int(block(np.array([last_ns]))[0]) + 1
 
         def table(block_of: IntArray, leaf_of: IntArray, weight: FloatArray) -> FloatArray:
             flat: Any = np.bincount(block_of * self._n + leaf_of, weight, self._blocks * self._n)
@@ -601,7 +628,7 @@ class _Shares:
              int(np.log2(max(length_s[k], 1e-6))))
             for k, span in enumerate(after)
         ]  # fmt: skip
-        part = _sharpened(part, where, [sort[k] for k in gap_of], leaves=self._n)
+        part = _sharpened(part, where, [sort[k] for k in gap_of])
         paced = np.array([
             float(_normed(weight[span]) @ self._others[leaf[span]]) if span.stop > span.start else np.nan
             for span in inside
@@ -659,21 +686,23 @@ def _spans(time_ns: IntArray, start_ns: IntArray, end_ns: IntArray) -> list[slic
     return [slice(a, max(a, b)) for a, b in zip(first.tolist(), stop.tolist(), strict=True)]
 
 
-def _sharpened(
-    part: FloatArray, leaf: IntArray, sort: Sequence[tuple[int, int]], *, leaves: int
-) -> FloatArray:
+def _sharpened(part: FloatArray, leaf: IntArray, sort: Sequence[tuple[int, int]]) -> FloatArray:
     """
     *part* so that among gaps of one sort most goes to the leaf that has most.
 
     Gaps of one length after which the host is at one line begin in one line as a rule. That others seem to
     have a part in it comes of ends of visits that are not known: shares are squared.
     """
+    if not sort:
+        return part
     number = {s: i for i, s in enumerate(dict.fromkeys(sort))}
-    flat = np.array([number[s] for s in sort], np.int64) * leaves + leaf
-    raw = np.bincount(flat, part, len(number) * leaves).reshape(len(number), leaves)
-    whole, squares = raw.sum(1, keepdims=True), (raw**2).sum(1, keepdims=True)
-    factor = raw * whole / np.maximum(squares, 1e-300)
-    return np.asarray(part * factor.ravel()[flat], np.float64)
+    of = np.array([number[s] for s in sort], np.int64)
+    different, pair = np.unique(np.stack((of, leaf), axis=1), axis=0, return_inverse=True)
+    pair = pair.ravel()
+    raw = np.bincount(pair, part, len(different))
+    whole, squares = np.bincount(of, part), np.bincount(different[:, 0], raw**2)
+    factor = raw * whole[different[:, 0]] / np.maximum(squares[different[:, 0]], 1e-300)
+    return np.asarray(part * factor[pair], np.float64)
 
 
 def _normed(weights: FloatArray) -> FloatArray:
@@ -691,51 +720,116 @@ def _inside(time_ns: IntArray, start_ns: IntArray, end_ns: IntArray) -> BoolArra
 # --- lines -------------------------------------------------------------------------------------
 
 
+class _Lines:
+    """
+    The program's lines by how they are reached: a tree of which each node is a frame below another one.
+
+    Of each node and all below it: `share` of the idle time, whether any of it `waits` for the GPU, and
+    `lasts_s`, how long it is reached without a break on average. Node 0 is above all others, and each node
+    comes after the one that it is below.
+    """
+
+    def __init__(self, leaves: Sequence[Meaning], moments: _Moments, shares: _Shares, rate_hz: float) -> None:
+        self.frame: list[Frame | None] = [None]
+        self.children: list[dict[Frame, int]] = [{}]
+        self._above = [0]
+        self._leaves_at: list[list[int]] = [[]]
+        paths = [self._grown(leaf.path) for leaf in leaves]
+        for k, path in enumerate(paths):
+            self._leaves_at[path[-1]].append(k)
+        at = np.array([path[-1] for path in paths], np.int64)
+        nodes = len(self.frame)
+        weight = self._with_below(np.bincount(at[moments.leaf], moments.weight, nodes))
+        self.share = np.minimum(1.0, self._with_below(np.bincount(at, shares.share, nodes)))
+        waiting = np.array([leaf.activity in WAITS_FOR_GPU for leaf in leaves], np.float64)
+        self.waits = self._with_below(np.bincount(at, waiting, nodes)) > 0
+        # Where the host goes from one leaf to another it enters the nodes that only the latter is below.
+        entries = np.zeros(nodes)
+        entries[at[moments.leaf[0]]] += 1
+        steps = np.stack((moments.leaf[:-1], moments.leaf[1:]), axis=1)
+        steps = steps[steps[:, 0] != steps[:, 1]]
+        for (one, other), count in Counter(map(tuple, steps.tolist())).items():
+            both = 0
+            for a, b in zip(paths[one], paths[other], strict=False):
+                if a != b:
+                    break
+                both = a
+            entries[paths[other][-1]] += count
+            entries[both] -= count
+        self.lasts_s = weight / rate_hz / np.maximum(1.0, self._with_below(entries))
+
+    def _grown(self, path: Sequence[Frame]) -> list[int]:
+        """The nodes of *path*, made where they are not there yet."""
+        nodes, node = [], 0
+        for frame in path:
+            found = self.children[node].get(frame)
+            if found is None:
+                found = len(self.frame)
+                self.frame.append(frame)
+                self.children.append({})
+                self._above.append(node)
+                self._leaves_at.append([])
+                self.children[node][frame] = found
+            nodes.append(found)
+            node = found
+        return nodes
+
+    def _with_below(self, values: Any) -> FloatArray:
+        """*values*, shape (nodes,), each with those of all nodes below it."""
+        sums = values.tolist()
+        for node in range(len(sums) - 1, 0, -1):
+            sums[self._above[node]] += sums[node]
+        return np.asarray(sums, np.float64)
+
+    def leaves_below(self, node: int) -> list[int]:
+        """The leaves at *node* and below it."""
+        found, rest = [], [node]
+        while rest:
+            here = rest.pop()
+            found += self._leaves_at[here]
+            rest += self.children[here].values()
+        return sorted(found)
+
+    def path(self, node: int) -> tuple[Frame, ...]:
+        """The frames that lead to *node*, the outermost first."""
+        found: list[Frame] = []
+        while (frame := self.frame[node]) is not None:
+            found.append(frame)
+            node = self._above[node]
+        return tuple(reversed(found))
+
+    def told(self, node: int) -> list[int]:
+        """The nodes that *node* is told as: itself, or some of those below it."""
+        whole = self.share[node]
+        below = sorted(self.children[node].values(), key=lambda child: -self.share[child])
+        if not below or not whole > 0:
+            return [node]
+        if self.lasts_s[node] >= LOOP_S:
+            return [found for child in below for found in self.told(child)]
+        if self.share[below[0]] >= INTO * whole:
+            return self.told(below[0])
+        heavy = [child for child in below[:3] if self.share[child] >= 0.2 * whole]
+        # Several causes behind one call, unless it is one function whose lines share the work.
+        if (
+            len(heavy) > 1
+            and sum(self.share[child] for child in heavy) >= 0.8 * whole
+            and any(self.waits[child] for child in heavy)
+        ):
+            return [found for child in heavy for found in self.told(child)]
+        return [node]
+
+
 def _told(
     leaves: Sequence[Meaning], moments: _Moments, shares: _Shares, text_of: TextOf, *, rate_hz: float
 ) -> list[Cause]:
     """Leaves put together to lines worth telling."""
-    weight = np.bincount(moments.leaf, moments.weight, len(leaves))
-    children: dict[_Path, set[_Path]] = defaultdict(set)
-    members: dict[_Path, list[int]] = defaultdict(list)
-    for k, leaf in enumerate(leaves):
-        for length in range(1, len(leaf.path) + 1):
-            members[leaf.path[:length]].append(k)
-            children[leaf.path[: length - 1]].add(leaf.path[:length])
-
-    def lasts_s(node: _Path) -> float:
-        """How long the line is reached without a break, on average."""
-        of_node = np.isin(moments.leaf, members[node])
-        entries = int(of_node[0]) + int(np.sum(of_node[1:] & ~of_node[:-1]))
-        return float(weight[members[node]].sum()) / rate_hz / max(1, entries)
-
-    def share(node: _Path) -> float:
-        return min(1.0, float(shares.share[members[node]].sum()))
-
-    def descend(node: _Path) -> list[_Path]:
-        whole = share(node)
-        below = sorted(children[node], key=share, reverse=True)
-        if not below or not whole > 0:
-            return [node]
-        if lasts_s(node) >= LOOP_S:
-            return [found for c in below for found in descend(c)]
-        if share(below[0]) >= INTO * whole:
-            return descend(below[0])
-        heavy = [c for c in below[:3] if share(c) >= 0.2 * whole]
-        # Several causes behind one call, unless it is one function whose lines share the work.
-        if (
-            len(heavy) > 1
-            and sum(map(share, heavy)) >= 0.8 * whole
-            and any(leaves[k].activity in WAITS_FOR_GPU for c in heavy for k in members[c])
-        ):
-            return [found for c in heavy for found in descend(c)]
-        return [node]
-
-    causes = []
-    for root in children[()]:
-        for node in descend(root):
-            if share(node) >= WORTH:
-                causes.append(_cause(node, members[node], leaves, shares, text_of))
+    lines = _Lines(leaves, moments, shares, rate_hz)
+    causes = [
+        _cause(lines.path(node), lines.leaves_below(node), leaves, shares, text_of)
+        for root in lines.children[0].values()
+        for node in lines.told(root)
+        if lines.share[node] >= WORTH
+    ]
     causes.sort(key=lambda c: (-c.share, c.frame))
     first = next(
         (c for c in causes if c.activity in WAITS_FOR_GPU and c.share >= FIRST * causes[0].share), None
@@ -747,7 +841,7 @@ def _told(
 
 
 def _cause(
-    node: _Path,
+    path: tuple[Frame, ...],
     members: Sequence[int],
     leaves: Sequence[Meaning],
     shares: _Shares,
@@ -760,9 +854,9 @@ def _cause(
     low, high = np.quantile(replicates, (0.025, 0.975))
     return Cause(
         activity=max(of, key=lambda a: of[a]),
-        frame=node[-1],
-        text=text_of(node[-1]),
-        path=node,
+        frame=path[-1],
+        text=text_of(path[-1]),
+        path=path,
         share=min(1.0, float(shares.share[list(members)].sum())),
         low=float(low),
         high=float(high),
@@ -777,7 +871,8 @@ def _stages(stacks: HostStacks, text_of: TextOf) -> tuple[StageShare, ...]:
     """What the workers of the DataLoader did, as shares of the time that they worked."""
     found: dict[tuple[Stage, Frame | None], float] = defaultdict(float)
     for process in stacks.processes:
-        if process.role == "worker" and len(process):
+        whole = np.ones(len(process), np.bool_)
+        if process.role == "worker" and len(process) and _frames(process, whole) <= MOST_FRAMES:
             moments = _moments(_visits(process, main_thread(process), np.arange(len(process.stacks))))
             for k, seen in enumerate(np.bincount(moments.leaf, moments.weight)):
                 what = stage([process.frames[i] for i in process.stacks[k]], text_of) if seen > 0 else None

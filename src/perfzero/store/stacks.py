@@ -56,6 +56,9 @@ MAX_FRAMES = 50_000
 MAX_DEPTH = 512
 """Frames of one stack that are kept, the innermost; Python itself stops at 1,000."""
 
+MAX_STACKED = 4_000_000
+"""Frames of all different stacks of one process together: 16,000 of 40 frames are 640,000."""
+
 MAX_NAME = 1024
 MAX_LINES = 5_000
 MAX_LINE = 160
@@ -86,11 +89,16 @@ def chrome_trace(file: BinaryIO) -> tuple[list[Frame], list[tuple[int, ...]], In
     open_: dict[int, list[int]] = {}
     rows: list[tuple[int, int, int]] = []
     changed: tuple[int, int] | None = None
+    stacked = 0
 
     def keep() -> None:
+        nonlocal stacked
         if changed is not None:
             found = tuple(reversed(open_[changed[1]][-MAX_DEPTH:]))
-            rows.append((*changed, stacks.setdefault(found, len(stacks))))
+            if found not in stacks:
+                stacks[found] = len(stacks)
+                stacked += len(found)
+            rows.append((*changed, stacks[found]))
 
     for event in events:
         phase = event.get("ph") if isinstance(event, dict) else None
@@ -108,7 +116,8 @@ def chrome_trace(file: BinaryIO) -> tuple[list[Frame], list[tuple[int, ...]], In
             stack.append(frames.setdefault(_event_frame(event), len(frames)))
         elif stack:
             stack.pop()
-        if len(frames) > MAX_FRAMES or len(rows) > MAX_ROWS or len(threads) > MAX_THREADS:
+        many = len(frames) > MAX_FRAMES or len(rows) > MAX_ROWS or len(threads) > MAX_THREADS
+        if many or stacked > MAX_STACKED:
             raise ValueError("the stacks are too many")
     keep()
     table = np.array(sorted(rows), np.int64).reshape(-1, 3)
@@ -250,10 +259,14 @@ def _one(value: Mapping[str, Any]) -> ProcessStacks:
         Frame(_text(file), _whole(line, 1 << 31), _text(function))
         for file, line, function in _list(value, "frames", MAX_FRAMES)
     )
-    stacks = []
+    stacks: list[tuple[int, ...]] = []
+    stacked = 0
     for entry in _list(value, "stacks", MAX_ROWS):
         if not isinstance(entry, list) or len(entry) > MAX_DEPTH:
             raise ValueError("a stack is no list, or too long")
+        stacked += len(entry)
+        if stacked > MAX_STACKED:
+            raise ValueError("the stacks are too many")
         stacks.append(tuple(_whole(i, len(frames)) for i in entry))
     since_us, thread, stack = (
         np.array([_whole(v, limit) for v in _list(value, name, MAX_ROWS)], np.int64)
