@@ -4,24 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
-from perfzero.attribute.breakdown import Call, GpuTime, Row, SourceLine
-from perfzero.attribute.conditions import Condition, Topic
+from perfzero.attribute.breakdown import Breakdown, Call, SourceLine
+from perfzero.attribute.conditions import Condition, Part, Topic
 from perfzero.attribute.host_activity import WORDS, Activity
 from perfzero.attribute.stacks import Cause, HostCauses
 from perfzero.diagnose.remedies import OFFERS
 from perfzero.diagnose.verdict import Diagnosis, Remedy
+from perfzero.report import settled as module
 from perfzero.report.model import Report
-from perfzero.report.settled import ANSWERS, MOSTLY, NAMED, SETTLED, settled, with_lines
+from perfzero.report.settled import (
+    ANSWERS,
+    MADE_FOR,
+    MOSTLY,
+    NAMED,
+    SETTLED,
+    seen_inside,
+    settled,
+    with_lines,
+)
 from perfzero.report.terminal import words
 from perfzero.stacks import Frame
 from perfzero.text import ENGLISH
 from perfzero.traces import Tensor
+from perfzero.values import Look
 
 IMAGE = Call("aten::cudnn_convolution", (Tensor((256, 3, 224, 224), dtype="c10::BFloat16"),), 0, "NCHW")
-TIME = GpuTime(1000, 0.1, 500.0, 2, 1000, 0, 0, 0, 0)
 CHANNELS_LAST = Remedy(
     "Use channels-last.",
     ("it is a convolutional network under autocast", "memory allows"),
@@ -29,8 +40,8 @@ CHANNELS_LAST = Remedy(
 )
 
 
-def layer(name: str) -> Row:
-    return Row(name, TIME, IMAGE, source=SourceLine("/home/me/train.py", 41))
+def layer(name: str) -> Part:
+    return Part(name, 0.1, IMAGE, SourceLine("/home/me/train.py", 41))
 
 
 def with_remedies(diagnosis: Diagnosis, *remedies: Remedy) -> Diagnosis:
@@ -93,37 +104,139 @@ def test_of_many_layers_the_first_are_named_and_the_others_counted(starved: Diag
     assert "conv2 [256,3,224,224] NCHW bf16 and 4 more (train.py:41)" in told.seen
 
 
+ATTENTION = Remedy(
+    "Use a fused kernel.", ("attention computes its scores one by one",), topic="fused_attention"
+)
+SCORES = Condition("fused_attention", True, 0.6, (layer("blocks.*.attention"),), left=(1 / 20, 1 / 2))
+LAYERS = Condition("channels_last", True, 0.1, (layer("conv1"),))
+
+
+def active(diagnosis: Diagnosis, busy: float) -> Diagnosis:
+    fact = replace(diagnosis.facts["gr_active"], value=busy)
+    return replace(diagnosis, facts={**diagnosis.facts, "gr_active": fact})
+
+
 def test_what_is_seen_comes_before_what_is_supposed_and_brings_its_own_gain(starved: Diagnosis) -> None:
     """The gain of the finding was that of its first remedy, and stays with that."""
     assert starved.verdict is not None
-    attention = Remedy(
-        "Use a fused kernel.", ("attention computes its scores one by one",), topic="fused_attention"
-    )
-    compiler = Remedy("Fuse.")
-    before = with_remedies(starved, compiler, CHANNELS_LAST, attention)
-    layers = Condition("channels_last", True, 0.1, (layer("conv1"),))
-    scores = Condition("fused_attention", True, 0.6, (layer("blocks.*.attention"),), speedup=(1.5, 2.6))
-    after = settled(before, {"channels_last": layers, "fused_attention": scores}).verdict
+    before = with_remedies(active(starved, 0.5), Remedy("Fuse."), CHANNELS_LAST, ATTENTION)
+    after = settled(before, {"channels_last": LAYERS, "fused_attention": SCORES}).verdict
 
     assert after is not None
     assert [r.text for r in after.remedies] == ["Use a fused kernel.", "Use channels-last.", "Fuse."]
     assert after.gain is not None
-    assert (after.gain.low, after.gain.high) == (1.5, 2.6)
-    assert after.remedies[0].gain is None
-    assert after.remedies[2].gain == starved.verdict.gain
+    # Half of 0.6 of half the time at least, 19 twentieths of it at most.
+    assert (after.gain.low, after.gain.high) == pytest.approx((1 / 0.85, 1 / 0.715))
+    assert [r.gain for r in after.remedies] == [None, None, starved.verdict.gain]
     assert after.next_limit is None
+
+
+@pytest.mark.parametrize("busy", [float("nan"), 2.0])
+def test_of_a_share_of_all_time_that_is_not_known_no_gain_is_told(starved: Diagnosis, busy: float) -> None:
+    after = settled(with_remedies(active(starved, busy), ATTENTION), {"fused_attention": SCORES}).verdict
+
+    assert after is not None
+    assert after.remedies[0].seen
+    assert after.gain is None
+
+
+def test_a_remedy_that_comes_first_by_what_is_seen_takes_over_no_gain(starved: Diagnosis) -> None:
+    assert starved.verdict is not None
+    after = settled(with_remedies(starved, Remedy("Fuse."), CHANNELS_LAST), {"channels_last": LAYERS})
+
+    assert after.verdict is not None
+    assert [r.text for r in after.verdict.remedies] == ["Use channels-last.", "Fuse."]
+    assert (after.verdict.gain, after.verdict.next_limit) == (None, None)
+    assert [r.gain for r in after.verdict.remedies] == [None, starved.verdict.gain]
+
+
+def test_the_gain_of_a_remedy_that_goes_goes_with_it(starved: Diagnosis) -> None:
+    no = Condition("channels_last", False, 0.0)
+    after = settled(with_remedies(starved, CHANNELS_LAST, Remedy("Fuse.")), {"channels_last": no}).verdict
+
+    assert after is not None
+    assert (after.gain, after.next_limit) == (None, None)
+    assert after.remedies == (Remedy("Fuse."),)
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_what_a_graph_gains_is_no_gain_of_an_optimizer(starved: Diagnosis, holds: bool) -> None:
+    assert starved.verdict is not None
+    need = SETTLED["fused_optimizer"]
+    optimizer = Remedy("Update in few kernels.", (need,), topic="fused_optimizer")
+    graph = Remedy("Record the step into a CUDA graph.")
+    seen = Condition("fused_optimizer", holds, 0.2 * holds)
+    after = settled(of_rule("launch_bound", starved, optimizer, graph), {"fused_optimizer": seen}).verdict
+    gain = starved.verdict.gain
+
+    assert after is not None
+    assert [r.text for r in after.remedies] == ([optimizer.text] if holds else []) + [graph.text]
+    assert after.gain == (None if holds else gain)
+    assert after.remedies[-1].gain == (gain if holds else None)
+    assert after.next_limit == (None if holds else starved.verdict.next_limit)
+
+
+def test_gains_that_are_made_for_a_later_remedy_find_it() -> None:
+    for rule, begins in MADE_FOR.items():
+        assert any(o.rule == rule and o.remedy.text.startswith(begins) for o in OFFERS)
 
 
 def test_a_remedy_that_comes_first_by_itself_keeps_the_gain_and_the_next_limit(starved: Diagnosis) -> None:
     assert starved.verdict is not None
-    before = with_remedies(starved, CHANNELS_LAST, Remedy("Fuse."))
-    after = settled(
-        before, {"channels_last": Condition("channels_last", True, 0.1, (layer("conv1"),))}
-    ).verdict
+    after = settled(with_remedies(starved, CHANNELS_LAST, Remedy("Fuse.")), {"channels_last": LAYERS}).verdict
 
     assert after is not None
     assert (after.gain, after.next_limit) == (starved.verdict.gain, starved.verdict.next_limit)
     assert [r.gain for r in after.remedies] == [None, None]
+
+
+YES, NO = "yes.json.gz", "no.json.gz"
+UNTOLD = Look(9, 0, 1, reason="it took no step")
+
+
+def looks(*files: str, gpus: tuple[int, ...] = ()) -> list[Look]:
+    return [Look(number, 0, 1, file=file, gpus=gpus) for number, file in enumerate(files)]
+
+
+def inside(
+    monkeypatch: pytest.MonkeyPatch, seen: list[Look], gpus: list[int]
+) -> dict[int, dict[Topic, Condition]]:
+    """What is told of attention where one look shows it and the other one denies it."""
+    told = {YES: SCORES, NO: Condition("fused_attention", False, 0.0)}
+    monkeypatch.setattr(module, "conditions", lambda name: {"fused_attention": told[name]})
+    return seen_inside({name: cast("Breakdown", name) for name in told}, seen, gpus)
+
+
+def test_one_process_on_a_gpu_settles_it_with_a_gain(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert inside(monkeypatch, looks(YES), [0]) == {0: {"fused_attention": SCORES}}
+    assert inside(monkeypatch, looks(YES, gpus=(1,)), [0, 1]) == {0: {}, 1: {"fused_attention": SCORES}}
+
+
+def test_of_several_processes_one_that_does_is_enough_and_its_part_of_the_time_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    without_gain = {"fused_attention": replace(SCORES, left=None)}
+
+    assert inside(monkeypatch, looks(NO, YES), [0]) == {0: without_gain}
+    assert inside(monkeypatch, looks(YES, gpus=(0, 1)), [0, 1]) == {0: without_gain, 1: without_gain}
+
+
+def test_a_condition_is_denied_only_where_each_process_on_the_gpu_denies_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    no = {"fused_attention": Condition("fused_attention", False, 0.0)}
+
+    assert inside(monkeypatch, looks(NO, NO), [0]) == {0: no}
+    assert inside(monkeypatch, looks(NO, "broken.json.gz"), [0]) == {0: {}}
+    assert inside(monkeypatch, [*looks(NO), UNTOLD], [0]) == {0: {}}
+    assert inside(monkeypatch, [*looks(NO, gpus=(1,)), *looks(YES, gpus=(0,))], [0, 1])[1] == no
+
+
+def test_a_process_that_the_driver_lists_on_no_gpu_has_no_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    no = {"fused_attention": Condition("fused_attention", False, 0.0)}
+
+    assert inside(monkeypatch, [*looks(NO, gpus=(0,)), UNTOLD], [0]) == {0: no}
+    assert inside(monkeypatch, looks(YES), [0, 1]) == {0: {}, 1: {}}  # nobody knows which
 
 
 def test_a_finding_whose_only_remedy_goes_is_still_told(starved: Diagnosis) -> None:

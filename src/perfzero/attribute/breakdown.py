@@ -7,6 +7,7 @@ A breakdown: what is told of where the GPU's time goes, by module, by operator a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from perfzero.attribute.counted import Counted, Sampled
 from perfzero.attribute.layout import Layout
@@ -17,6 +18,10 @@ REPLAYS_ROW = "graph replays"
 OUTSIDE_ROW = "outside modules"
 UNATTRIBUTED_ROW = "unattributed"
 """The rows beside the modules."""
+
+Phase = Literal["forward", "backward", "optimizer", "other"]
+PHASES: tuple[Phase, ...] = ("forward", "backward", "optimizer", "other")
+"""What a kernel is part of; other is what runs outside of all modules, such as a loss or a copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +133,28 @@ class KernelRow:
 
 
 @dataclass(frozen=True, slots=True)
+class CallRow:
+    """
+    What the same call of an operator launched of the same kernel, in one module and one phase of the step.
+
+    The finest sums there are, so that what is said of some calls is not said of others that go by the same
+    name. `call`: None where no operator launched it; `module`: its path, None outside of modules. `launches`:
+    by the program, one by one; what replays of CUDA graphs launch is not among them. `share`: of the busy
+    time, NaN where there is none. `source`: of the first of them.
+    """
+
+    call: Call | None
+    phase: Phase
+    module: str | None
+    kernel: str
+    kind: WorkKind
+    gpu_ns: int
+    share: float
+    launches: int
+    source: SourceLine | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Breakdown:
     """
     Where the GPU's time goes: `total` is all work, `busy_ns` the union over streams, in `steps` steps.
@@ -136,7 +163,8 @@ class Breakdown:
     time of their own, like ones taken together; `elsewhere` are the rows optimizer, graph replays,
     outside modules, unattributed. All else is ordered by time. `operators` ends with the row unattributed:
     work that no operator launched. `sampled` is how counters were sampled meanwhile, and `counted` what they
-    tell of all work; None without.
+    tell of all work; None without. `calls` are the sums that conditions of remedies are judged by, in no
+    particular order; no file has them.
     """
 
     total: GpuTime
@@ -150,3 +178,4 @@ class Breakdown:
     doubts: tuple[str, ...] = ()
     sampled: Sampled | None = None
     counted: Counted | None = None
+    calls: tuple[CallRow, ...] = ()

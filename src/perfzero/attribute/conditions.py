@@ -3,32 +3,41 @@ Whether what a remedy rests on is so in this program, as a look inside shows it.
 
 From outside nobody sees layouts, shapes and types, so a remedy like channels-last can only be offered with
 its condition. A trace shows them: the condition holds, with the layers of which it does and their share of
-the GPU's busy time, or it does not. Where the trace has nothing of the kind in question, nothing is said.
+the GPU's busy time, or it does not. Where the trace does not say it beyond doubt, nothing is said.
 
-    channels_last    convolutions on 16-bit tensors whose layout is NCHW; cuDNN computes these in NHWC, and
+    channels_last    convolutions on 16-bit images whose layout is NCHW; cuDNN computes these in NHWC, and
                      transposes its input and output where they are not (NVIDIA, "Convolutional Layers User's
-                     Guide"; the kernels are called nchwToNhwc and nhwcToNchw)
-    alignment        products of 16-bit matrices with a dimension that is no multiple of 8 (NVIDIA, "Matrix
-                     Multiplication Background User's Guide")
-    fused_attention  a softmax over scores of which the last two sizes are alike: attention step by step
-    fused_optimizer  an optimizer that launches many kernels a step, and none of them fused
-    activations      modules other than products and convolutions that work on float32, in a program whose
-                     products do, too: under autocast norms work on it anyway
+                     Guide"; the kernels are called nchwToNhwc and nhwcToNchw). Those of one dimension and
+                     depthwise ones are left out: they have kernels of their own for NCHW
+    alignment        products of 16-bit matrices that lie in memory with rows whose length is no multiple of 8
+                     (NVIDIA, "Matrix Multiplication Background User's Guide"); how many rows there are, such
+                     as tokens, does not matter
+    fused_attention  a softmax over scores between the product that made them and the one that uses them, in
+                     one module: attention step by step
+    fused_optimizer  an optimizer that makes many of the launches, and not by fused kernels
+    activations      what other than products and convolutions works on float32, in a program that has its
+                     products in float32 and in nothing else: under autocast norms work on float32 anyway
     half_precision   products and convolutions in float32
     float64          operators on double
 
-Of attention step by step it is told how much faster the program may become, since what is left of it is known
-well enough: `ATTENTION_LEFT`.
+All is judged by single calls (`CallRow`), never by what else goes by the same operator or module. A condition
+is denied only where little runs of which the trace does not say what it is.
+
+Of attention step by step it is told what a fused kernel leaves of its time: `ATTENTION_LEFT`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
-from perfzero.attribute.breakdown import OPTIMIZER_ROW, Alike, Breakdown, Call, Row
+from perfzero.attribute.breakdown import OPTIMIZER_ROW, Breakdown, Call, CallRow, SourceLine
+from perfzero.attribute.layout import Layout, layout
+from perfzero.attribute.paths import parent, pattern, without_numbers
+from perfzero.traces import Tensor
 
 Topic = Literal[
     "channels_last",
@@ -47,21 +56,48 @@ MULTIPLE = 8
 """Elements of 16 bit: 16 bytes, the unit in which tensor cores are fed."""
 
 LEAST_SCORES = 64
-"""Sizes from which scores of attention are told from other square matrices, such as of a small head."""
+"""Queries and keys from which fused kernels are known to be faster; of smaller windows nothing is said."""
 
-ATTENTION_LEFT = (1 / 12, 1 / 2)
+ATTENTION_LEFT = (1 / 20, 1 / 2)
 """
-Of the time of attention step by step, with a fused kernel: 1/9.4 in a GPT of 12 layers, 1,024 tokens and
-heads of 64 on an H200 (110 and 47 ms a step), half to a quarter in FlashAttention's paper (Dao et al., 2022).
+Of the time of what works on scores, with a fused kernel: 1/17 in a GPT of 12 layers, 1,024 tokens and heads
+of 64 on an H200 (61 % of steps of 110 ms, which became 47), half to a quarter in FlashAttention's paper (Dao
+et al., 2022).
 """
 
-MANY_LAUNCHES = 20
-"""Of an optimizer's step. A fused or foreach one needs one kernel per some hundred tensors and operation."""
+MANY_LAUNCHES = 0.2
+"""Of all launches; from this on the optimizer's are a good part of what the host is late with."""
+
+FEW_LAUNCHES = 0.05
+"""Of all launches; of less nobody would notice that they are gone."""
+
+FUSED_LAUNCHES = 8
+"""Of an optimizer's step that is as good as fused: some groups of parameters, a norm, a step count."""
 
 HALF = ("c10::BFloat16", "c10::Half")
 MATRIX = ("aten::addmm", "aten::mm", "aten::bmm", "aten::baddbmm", "aten::addbmm", "aten::_scaled_mm")
 SOFTMAX = ("aten::_softmax", "aten::_softmax_backward_data", "aten::_safe_softmax")
+BATCHED = ("aten::bmm", "aten::baddbmm")
+ON_SCORES = frozenset({
+    "add", "sub", "mul", "div", "masked_fill", "where", "copy", "clone", "fill", "zero", "tril", "triu",
+    "native_dropout", "native_dropout_backward", "bernoulli",
+})  # fmt: skip
+"""What is done to scores element by element, without `aten::` and the `_` of what works in place."""
+
 TRANSPOSES = ("nchwtonhwc", "nhwctonchw")
+
+GENERATED = ("triton_poi_", "triton_red_", "triton_per_")
+"""How Inductor names kernels that hold no product: element by element, and reductions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Calls that a condition concerns: the module or operator, the heaviest call, and where it comes from."""
+
+    name: str
+    share: float = 0.0
+    call: Call | None = None
+    source: SourceLine | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,88 +105,136 @@ class Condition:
     """
     `holds`: it does, somewhere worth the remedy. `share`: of the busy time, in what it holds of; `rows`:
     that, the heaviest first. `beside`: what goes with it elsewhere, such as transposes between layouts.
-    `speedup`: how many times faster the program may become with it, at least and at most, where known.
+    `left`: what the remedy leaves of the time in `share`, at least and at most, where known.
     """
 
     topic: Topic
     holds: bool
     share: float
-    rows: tuple[Row, ...] = ()
+    rows: tuple[Part, ...] = ()
     beside: float = 0.0
-    speedup: tuple[float, float] | None = None
+    left: tuple[float, float] | None = None
 
 
 def conditions(breakdown: Breakdown) -> Mapping[Topic, Condition]:
     """What the look behind *breakdown* tells of each topic; those of which it tells nothing are not there."""
+    if not breakdown.busy_ns:
+        return MappingProxyType({})
     told = (ask(breakdown) for ask in _ASKED)
     return MappingProxyType({one.topic: one for one in told if one is not None})
 
 
 def _channels_last(b: Breakdown) -> Condition | None:
-    convolutions = [a for a in b.alike if a.row.call is not None and a.row.call.layout is not None]
-    halves = [a for a in convolutions if _dtype(a.row.call) in HALF]
-    if not halves:
+    convolutions = [r for r in b.calls if _is_convolution(r.call) and _dtype(r.call) in HALF]
+    if not convolutions:
         return None
-    planar = _rows(halves, lambda call: call.layout == "NCHW")
-    transposes = sum(
-        k.row.time.share for k in b.kernels if any(word in k.row.name.lower() for word in TRANSPOSES)
-    )
-    return _judged("channels_last", planar, beside=transposes)
+    planar = [r for r in convolutions if _image_layout(r.call) == "NCHW"]
+    transposes = _share(r for r in b.calls if any(word in r.kernel.lower() for word in TRANSPOSES))
+    if _share(planar) >= NOTEWORTHY:
+        return Condition("channels_last", True, _share(planar), _by_module(planar), transposes)
+    # Transposes without a convolution in NCHW are those of something that was not recorded.
+    others = _share(r for r in convolutions if _image_layout(r.call) not in ("NCHW", "channels-last"))
+    return _denied("channels_last", b, others, transposes)
 
 
 def _alignment(b: Breakdown) -> Condition | None:
-    products = [a for a in b.alike if _is(a.row.call, MATRIX) and _dtype(a.row.call) in HALF]
-    return None if not products else _judged("alignment", _rows(products, _is_unaligned))
+    products = [(r, _is_unaligned(r)) for r in b.calls if _is(r.call, MATRIX) and _dtype(r.call) in HALF]
+    if not products:
+        return None
+    unaligned = [r for r, so in products if so]
+    if _share(unaligned) >= NOTEWORTHY:
+        return Condition("alignment", True, _share(unaligned), _by_module(unaligned))
+    return _denied("alignment", b, _share(r for r, so in products if so is None))
 
 
 def _fused_attention(b: Breakdown) -> Condition | None:
-    if _compiled(b):  # its kernels say no more what they compute
-        return None
-    softmax = [row for row in b.operators if row.name in SOFTMAX and row.call is not None]
-    rows = [row for row in softmax if row.call is not None and _is_scores(row.call)]
-    # The modules that work on scores, where they are modules of their own.
-    modules = _rows(b.alike, _is_scores) if rows else []
-    found = _judged("fused_attention", modules or rows)
-    if not found.holds:
-        return found
-    least, most = ATTENTION_LEFT
-    share = min(found.share, 1.0)
-    return replace(found, speedup=(1 / (1 - share * (1 - most)), 1 / (1 - share * (1 - least))))
+    if _share(r for r in b.calls if r.kernel.startswith("triton_")) >= NOTEWORTHY:
+        return None  # a compiler's kernels say no more what they compute
+    softmax = [r for r in b.calls if _is(r.call, SOFTMAX) and len(_shape(r.call)) >= 3]
+    found, understood = _on_scores(b, softmax)
+    share = sum(part.share for part in found)
+    if share >= NOTEWORTHY:
+        return Condition("fused_attention", True, share, found, left=ATTENTION_LEFT)
+    return _denied("fused_attention", b, _share(softmax) - understood)
+
+
+def _on_scores(b: Breakdown, softmax: Sequence[CallRow]) -> tuple[tuple[Part, ...], float]:
+    """Attention step by step by module, and how much of *softmax*, as a share of the time, is part of it."""
+    by_module: dict[str, list[CallRow]] = {}
+    for row in b.calls:
+        if row.module is not None and row.call is not None:
+            by_module.setdefault(row.module, []).append(row)
+    shapes: dict[str, set[tuple[int, ...]]] = {}
+    for row in softmax:
+        shape = _shape(row.call)
+        if row.module is None or len(shape) > 4 or min(shape[-2:]) < LEAST_SCORES:
+            continue
+        # A softmax may be a module of its own, and then the products are those of the one above.
+        for path in dict.fromkeys((row.module, parent(row.module))):
+            if _has_both_products(by_module.get(path, ()), _flat(shape)):
+                shapes.setdefault(path, set()).add(_flat(shape))
+                break
+    kept: list[tuple[str, CallRow]] = []
+    for path, flats in shapes.items():
+        below = [p for p in by_module if p == path or (path and p and parent(p) == path)]
+        kept += [(path, r) for p in below for r in by_module[p] if _works_on(r.call, flats)]
+    understood = _share(r for _, r in kept if _is(r.call, SOFTMAX))
+    return _grouped((replace(r, module=path) for path, r in kept), lambda r: r.module or ""), understood
 
 
 def _fused_optimizer(b: Breakdown) -> Condition | None:
-    row = next(row for row in b.elsewhere if row.name == OPTIMIZER_ROW)
-    if not row.time.launches or not b.steps:
+    every = sum(r.launches for r in b.calls)
+    its = [r for r in b.calls if r.phase == "optimizer" and r.launches]
+    if not its or not b.steps:
         return None
-    fused = row.call is not None and "fused" in row.call.operator
-    many = row.time.launches / b.steps >= MANY_LAUNCHES
-    return _judged("fused_optimizer", [row] if many and not fused else [])
+    single = [r for r in its if _kind_of_update(r) == "single"]
+    unfused = sum(r.launches for r in its if _kind_of_update(r) != "fused")
+    launches = sum(r.launches for r in single)
+    if launches >= MANY_LAUNCHES * every and launches > FUSED_LAUNCHES * b.steps:
+        parts = _grouped(single, lambda _: OPTIMIZER_ROW)
+        return Condition("fused_optimizer", True, _share(single), parts)
+    few = unfused < FEW_LAUNCHES * every or unfused <= FUSED_LAUNCHES * b.steps
+    return Condition("fused_optimizer", False, 0.0) if few else None
 
 
 def _activations(b: Breakdown) -> Condition | None:
-    others = [
-        a
-        for a in b.alike
-        if _dtype(a.row.call) and not _is(a.row.call, MATRIX) and not _is_convolution(a.row)
-    ]
-    if not others:
+    heavy = [r for r in b.calls if _is_heavy(r.call)]
+    wide = _share(r for r in heavy if _dtype(r.call) == "float")
+    halves = _share(r for r in heavy if _dtype(r.call) in HALF)
+    unclear = max(_share(heavy) - wide - halves, _unknown(b, generated=True))
+    if unclear >= NOTEWORTHY:
         return None
-    heavy = [row for row in b.operators if _is(row.call, MATRIX) or _is_convolution(row)]
-    halves = sum(row.time.share for row in heavy if _dtype(row.call) in HALF)
-    wide = [] if halves >= NOTEWORTHY else _rows(others, lambda call: _dtype(call) == "float")
-    return _judged("activations", wide)
+    others = [
+        r
+        for r in b.calls
+        if r.module is not None and r.call is not None and not _is_heavy(r.call) and _dtype(r.call)
+    ]
+    if halves >= NOTEWORTHY > wide and others:
+        return Condition("activations", False, 0.0)
+    floats = [r for r in others if _dtype(r.call) == "float"]
+    if wide < NOTEWORTHY or halves > 0 or _share(floats) < NOTEWORTHY:
+        return None
+    return Condition("activations", True, _share(floats), _by_module(floats))
 
 
 def _half_precision(b: Breakdown) -> Condition | None:
-    heavy = [row for row in b.operators if _is(row.call, MATRIX) or _is_convolution(row)]
-    if not heavy:
-        return None
-    return _judged("half_precision", [row for row in heavy if _dtype(row.call) == "float"])
+    heavy = [r for r in b.calls if _is(r.call, MATRIX) or _is_convolution(r.call)]
+    return _in_type("half_precision", "float", heavy)
 
 
 def _float64(b: Breakdown) -> Condition | None:
-    known = [row for row in b.operators if _dtype(row.call)]
-    return None if not known else _judged("float64", [row for row in known if _dtype(row.call) == "double"])
+    return _in_type("float64", "double", b.calls)
+
+
+def _in_type(topic: Topic, dtype: str, rows: Iterable[CallRow]) -> Condition | None:
+    """Whether those of *rows* whose type is known work in *dtype*; None without any."""
+    known = [r for r in rows if _dtype(r.call)]
+    if not known:
+        return None
+    those = [r for r in known if _dtype(r.call) == dtype]
+    if _share(those) < NOTEWORTHY:
+        return Condition(topic, False, 0.0)
+    return Condition(topic, True, _share(those), _grouped(those, _operator))
 
 
 _ASKED: Sequence[Callable[[Breakdown], Condition | None]] = (
@@ -164,26 +248,85 @@ _ASKED: Sequence[Callable[[Breakdown], Condition | None]] = (
 )
 
 
-def _judged(topic: Topic, rows: Sequence[Row], *, beside: float = 0.0) -> Condition:
-    share = sum(row.time.share for row in rows)
-    return Condition(topic, share >= NOTEWORTHY, share, tuple(rows), beside)
+def _denied(topic: Topic, b: Breakdown, *unclear: float) -> Condition | None:
+    """That *topic* does not hold, if shares of what is not understood are all too small to matter."""
+    return Condition(topic, False, 0.0) if max(*unclear, _unknown(b)) < NOTEWORTHY else None
 
 
-def _rows(alike: Iterable[Alike], wanted: Callable[[Call], bool]) -> list[Row]:
-    return [a.row for a in alike if a.row.call is not None and wanted(a.row.call)]
+def _share(rows: Iterable[CallRow]) -> float:
+    return sum(row.share for row in rows)
+
+
+def _by_module(rows: Iterable[CallRow]) -> tuple[Part, ...]:
+    """*rows* by module, those outside of modules by operator."""
+    return _grouped(rows, lambda row: _operator(row) if row.module is None else row.module)
+
+
+def _grouped(rows: Iterable[CallRow], name: Callable[[CallRow], str]) -> tuple[Part, ...]:
+    """*rows* by *name*, those taken together that differ in numbers only and make the same call."""
+    named: dict[str, list[CallRow]] = {}
+    for row in rows:
+        named.setdefault(name(row), []).append(row)
+    alike: dict[tuple[str, Call | None], list[str]] = {}
+    heaviest = {one: _heaviest(those) for one, those in named.items()}
+    for one, row in heaviest.items():
+        alike.setdefault((without_numbers(one), row.call), []).append(one)
+    parts = [
+        Part(pattern(those), sum(_share(named[one]) for one in those), call, heaviest[those[0]].source)
+        for (_, call), those in alike.items()
+    ]
+    return tuple(sorted(parts, key=lambda part: (-part.share, part.name)))
+
+
+def _heaviest(rows: Sequence[CallRow]) -> CallRow:
+    """Of the call that takes the most time, of those in the forward pass where there are any."""
+    forward = [row for row in rows if row.phase == "forward"] or rows
+    by_call: dict[Call | None, int] = {}
+    for row in forward:
+        by_call[row.call] = by_call.get(row.call, 0) + row.gpu_ns
+    return max(forward, key=lambda row: by_call[row.call])
+
+
+def _unknown(b: Breakdown, *, generated: bool = False) -> float:
+    """
+    The share of kernels of which the trace does not say what they compute: replays of graphs, operators of
+    other libraries, whole layers that cuDNN computes at once. *generated*: and what a compiler fused.
+
+    What no operator launched, as at the edge of a trace, is known by name where operators launch the same.
+    """
+    told = {r.kernel for r in b.calls if _is_known(r)}
+    return _share(
+        r
+        for r in b.calls
+        if r.kind == "kernel"
+        and r.phase != "optimizer"
+        and not _is_known(r)
+        and not (r.call is None and r.kernel in told)
+        and not r.kernel.lower().startswith("nccl")
+        and (generated or not r.kernel.startswith(GENERATED))
+    )
+
+
+def _is_known(row: CallRow) -> bool:
+    name = _operator(row)
+    return name.startswith("aten::") and not any(word in name for word in ("rnn", "lstm", "gru"))
+
+
+def _operator(row: CallRow) -> str:
+    return "" if row.call is None else row.call.operator
 
 
 def _is(call: Call | None, names: Sequence[str]) -> bool:
     return call is not None and call.operator in names
 
 
-def _compiled(b: Breakdown) -> bool:
-    """Whether a compiler has made kernels of its own that take a share of the time."""
-    return sum(k.row.time.share for k in b.kernels if k.row.name.startswith("triton_")) >= NOTEWORTHY
+def _is_convolution(call: Call | None) -> bool:
+    return call is not None and "conv" in call.operator and call.operator.startswith("aten::")
 
 
-def _is_convolution(row: Row) -> bool:
-    return row.call is not None and "convolution" in row.call.operator
+def _is_heavy(call: Call | None) -> bool:
+    """What a GPU has tensor cores for."""
+    return _is(call, MATRIX) or _is_convolution(call) or (call is not None and "attention" in call.operator)
 
 
 def _dtype(call: Call | None) -> str:
@@ -191,11 +334,78 @@ def _dtype(call: Call | None) -> str:
     return "" if call is None or call.main is None else call.inputs[call.main].dtype
 
 
-def _is_unaligned(call: Call) -> bool:
-    matrices = [tensor.shape[-2:] for tensor in call.inputs if len(tensor.shape) >= 2]
-    return any(size % MULTIPLE for shape in matrices for size in shape)
+def _shape(call: Call | None) -> tuple[int, ...]:
+    return () if call is None or call.main is None else call.inputs[call.main].shape
 
 
-def _is_scores(call: Call) -> bool:
-    main = call.inputs[call.main].shape if call.main is not None else ()
-    return len(main) >= 3 and main[-1] == main[-2] >= LEAST_SCORES
+def _image_layout(call: Call | None) -> Layout | None:
+    """The layout of a convolution over images that mixes channels; None of others, and where not known."""
+    images = [] if call is None else [tensor for tensor in call.inputs if len(tensor.shape) == 4]
+    if call is None or len(images) < 2:
+        return None
+    weight = images[-1].shape
+    if weight[1] == 1 or (weight[2] == 1 and all(t.shape[2] == 1 for t in images)):
+        return None
+    return layout(images[0])
+
+
+def _is_unaligned(row: CallRow) -> bool | None:
+    """Whether a matrix of a product, or its result, lies in rows of an odd length; None where not known."""
+    matrices = [] if row.call is None else [t for t in row.call.inputs if len(t.shape) >= 2][-2:]
+    if len(matrices) < 2 or matrices[0].shape[-1] != matrices[1].shape[-2]:
+        return None
+    lengths = [_length_of_rows(tensor) for tensor in matrices]
+    if None in lengths:
+        # Without strides: the forward pass has its input and the result in rows.
+        if row.phase != "forward" or any(tensor.strides for tensor in matrices):
+            return None
+        lengths = [tensor.shape[-1] for tensor in matrices]
+    # A result with one column is a vector, which no multiple of 8 makes faster.
+    return any(n is not None and n > 1 and n % MULTIPLE for n in (*lengths, matrices[1].shape[-1]))
+
+
+def _length_of_rows(tensor: Tensor) -> int | None:
+    """How many elements follow each other in memory; None where that is not known, 1 of a single one."""
+    if len(tensor.strides) != len(tensor.shape):
+        return None
+    last = tuple(zip(tensor.shape[-2:], tensor.strides[-2:], strict=True))
+    dense = [size for size, stride in last if stride == 1 and size > 1]
+    return dense[0] if len(dense) == 1 else 1 if all(size == 1 for size, _ in last) else None
+
+
+def _flat(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """*shape* as a batch of matrices."""
+    return math.prod(shape[:-2]), *shape[-2:]
+
+
+def _matrices(call: Call | None) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None:
+    """The shapes of both factors and of the result of a batched product."""
+    factors = [t.shape for t in call.inputs if len(t.shape) == 3][-2:] if call and _is(call, BATCHED) else []
+    return (factors[0], factors[1], (*factors[0][:2], factors[1][2])) if len(factors) == 2 else None
+
+
+def _has_both_products(rows: Iterable[CallRow], scores: tuple[int, ...]) -> bool:
+    """Whether *rows* have, in the forward pass, a product that makes *scores* and one that takes them."""
+    forward = [shapes for r in rows if r.phase == "forward" and (shapes := _matrices(r.call)) is not None]
+    return any(result == scores for *_, result in forward) and any(first == scores for first, *_ in forward)
+
+
+def _works_on(call: Call | None, flats: set[tuple[int, ...]]) -> bool:
+    """Whether *call* makes, changes or uses scores of a shape in *flats*."""
+    if call is None:
+        return False
+    shapes = _matrices(call)
+    if shapes is not None:  # the backward pass has them the other way round, too
+        return any(shape in flats or (shape[0], shape[2], shape[1]) in flats for shape in shapes)
+    name = call.operator.removeprefix("aten::").rstrip("_")
+    scores = any(len(t.shape) >= 3 and _flat(t.shape) in flats for t in call.inputs)
+    return scores and (call.operator in SOFTMAX or name in ON_SCORES)
+
+
+def _kind_of_update(row: CallRow) -> Literal["single", "listed", "fused"]:
+    """Whether a kernel of the optimizer does one thing to one tensor, one to many, or all to many."""
+    operator, kernel = _operator(row), row.kernel.lower()
+    if "fused" in operator.lower() or ("multi_tensor_apply" in kernel and "foreach" not in operator):
+        return "fused"
+    listed = "foreach" in operator or "foreach" in kernel
+    return "listed" if listed else "fused" if "fused" in kernel else "single"

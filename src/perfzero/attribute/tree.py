@@ -26,11 +26,13 @@ import numpy as np
 from perfzero.attribute.breakdown import (
     OPTIMIZER_ROW,
     OUTSIDE_ROW,
+    PHASES,
     REPLAYS_ROW,
     UNATTRIBUTED_ROW,
     Alike,
     Breakdown,
     Call,
+    CallRow,
     GpuTime,
     KernelRow,
     Module,
@@ -88,6 +90,7 @@ def break_down(trace: Trace, samples: Samples | None = None) -> Breakdown:
         operators=table.operators(),
         kernels=table.kernels(),
         doubts=(*trace.doubts, *_doubts(trace, table)),
+        calls=table.calls(),
     )
     if samples is None or not len(samples) or not len(trace.work):
         return breakdown
@@ -312,6 +315,38 @@ class _Table:
             name, kind = divmod(number, len(WORK_KINDS))
             found.append(KernelRow(self.row(work.names[name], rows), WORK_KINDS[kind]))
         return tuple(sorted(found, key=lambda k: (*_heaviest_first(k.row), k.kind)))
+
+    def calls(self) -> tuple[CallRow, ...]:
+        """Sums over kernels that have call, phase, module and kernel in common."""
+        if not len(self.length_ns):
+            return ()
+        work = self.trace.work
+        keys = np.stack((self.call, self.owners.phase, self._path, work.name, work.kind), axis=1)
+        different, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        gpu_ns, launches = np.zeros((2, len(different)), np.int64)
+        np.add.at(gpu_ns, group.reshape(-1), self.length_ns)
+        np.add.at(launches, group.reshape(-1), (~self.owners.replay).astype(np.int64))
+        calls = {number: self._call_at(number) for number in np.unique(self.call).tolist() if number >= 0}
+        return tuple(
+            CallRow(
+                calls.get(call),
+                PHASES[phase],
+                None if path < 0 else self._paths[path],
+                work.names[name],
+                WORK_KINDS[kind],
+                ns,
+                ns / self.busy_ns if self.busy_ns else math.nan,
+                many,
+                self._sources[source],
+            )
+            for (call, phase, path, name, kind), ns, many, source in zip(
+                different.tolist(),
+                gpu_ns.tolist(),
+                launches.tolist(),
+                self._source[first].tolist(),
+                strict=True,
+            )
+        )
 
     def _own(self) -> dict[str, IntArray]:
         """The rows of the work by the path of the module that owns them."""

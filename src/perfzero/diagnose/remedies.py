@@ -193,7 +193,7 @@ OFFERS: tuple[Offer, ...] = (
         "launch_bound",
         Remedy(
             "Update all parameters in few kernels: a fused optimizer (torch.optim.Adam(..., fused=True)).",
-            ("the late part of the step is the optimizer's",),
+            ("the optimizer makes many of the launches",),
             "launches_per_s falls, gr_active rises.",
             topic="fused_optimizer",
         ),

@@ -69,8 +69,9 @@ def judged_report(path: Path | str) -> Report:
     manifest = recording.manifest
     judged, unseen = with_host(recording, judged)
     breakdowns, unread = broken_down(recording)
-    inside = seen_inside(breakdowns.values())
-    judged = [replace(j, diagnosis=with_lines(settled(j.diagnosis, inside), j.host)) for j in judged]
+    inside = seen_inside(breakdowns, recording.looks, [gpu.index for gpu in recording.gpus])
+    told = [settled(j.diagnosis, inside[j.seen.gpu.index]) for j in judged]
+    judged = [replace(j, diagnosis=with_lines(d, j.host)) for j, d in zip(judged, told, strict=True)]
     return build(
         judged,
         recording=str(path),

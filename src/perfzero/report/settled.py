@@ -4,7 +4,9 @@ Remedies after a look inside, and after stacks of the host: what they rest on is
 From outside a remedy comes with its condition: "(provided: it is a convolutional network under autocast)". A
 look shows whether that is so (`attribute/conditions.py`). Where it is, the condition is left out, the layers
 of which it holds are named, and the remedy comes before those that are still supposed, the one with the most
-to gain first. Where it is not, the remedy is left out: it would change nothing.
+to gain first. Where it is not, the remedy is left out: it would change nothing. A remedy shows a gain only
+if that was computed for it: one that comes first by what was seen does not take over the gain of another.
+Each GPU is told by looks at the processes on it.
 
 Stacks say which line of the program the GPU waits for (`attribute/stacks.py`). The remedy for what the host
 does there names it instead of what it might be, and comes first. Where counters saw host and GPU wait for
@@ -13,18 +15,20 @@ each other, but the host hardly waits and launches all the time, it is launching
 
 from __future__ import annotations
 
+import math
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from perfzero import text
-from perfzero.attribute.breakdown import Breakdown, Row
-from perfzero.attribute.conditions import Condition, Topic, conditions
+from perfzero.attribute.breakdown import Breakdown
+from perfzero.attribute.conditions import Condition, Part, Topic, conditions
 from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, Activity
 from perfzero.attribute.stacks import HostCauses
 from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Remedy
 from perfzero.report.breakdown import given
 from perfzero.report.host_lines import quoted
+from perfzero.values import Look
 
 NAMED = 3
 """Layers by name; how many more there are is said."""
@@ -32,11 +36,14 @@ NAMED = 3
 SETTLED: Mapping[Topic, str] = {
     "channels_last": "it is a convolutional network under autocast",
     "alignment": "some are not",
-    "fused_optimizer": "the late part of the step is the optimizer's",
+    "fused_optimizer": "the optimizer makes many of the launches",
     "fused_attention": "attention computes its scores one by one",
     "activations": "they are in float32 now",
 }
 """The condition of a remedy that a look settles, by its topic."""
+
+MADE_FOR: Mapping[str, str] = {"launch_bound": "Record the step into a CUDA graph"}
+"""How the remedy begins that a finding's gain was computed for, by rule, where that is not the first one."""
 
 MOSTLY = 0.5
 """Of the idle time; a line with less does not say alone what a finding of idle time comes of."""
@@ -92,13 +99,36 @@ ANSWERS = (
 """The first that fits: without activities any, and without a beginning the finding's first remedy."""
 
 
-def seen_inside(breakdowns: Iterable[Breakdown]) -> dict[Topic, Condition]:
-    """What the looks tell of each topic: of several processes that in which most time is concerned."""
+def seen_inside(
+    breakdowns: Mapping[str, Breakdown], looks: Sequence[Look], gpus: Sequence[int]
+) -> dict[int, dict[Topic, Condition]]:
+    """
+    What *looks*, broken down by file, tell of each topic, by GPU: of several that in which most is concerned.
+
+    A condition holds on a GPU where it does in one process on it, and is denied where all of them deny it.
+    What the time is a share of is known only where a process has the GPU for itself, and no other GPU.
+    """
+    told = {name: conditions(breakdown) for name, breakdown in breakdowns.items()}
+    return {gpu: _on_gpu(told, [k for k in looks if _is_on(k, gpu, looks, gpus)]) for gpu in gpus}
+
+
+def _is_on(look: Look, gpu: int, looks: Sequence[Look], gpus: Sequence[int]) -> bool:
+    """Whether *look* is at a process that uses *gpu*: where the driver lists none, the only one there is."""
+    listed = any(other.gpus for other in looks)
+    return gpu in look.gpus or (not look.gpus and len(gpus) == 1 and (bool(look.file) or not listed))
+
+
+def _on_gpu(told: Mapping[str, Mapping[Topic, Condition]], looks: Sequence[Look]) -> dict[Topic, Condition]:
+    alone = len({look.pid for look in looks}) == 1 and all(len(look.gpus) < 2 for look in looks)
     found: dict[Topic, Condition] = {}
-    for breakdown in breakdowns:
-        for topic, condition in conditions(breakdown).items():
-            if topic not in found or condition.share > found[topic].share:
-                found[topic] = condition
+    for topic in dict.fromkeys(topic for look in looks for topic in told.get(look.file, ())):
+        each = [told.get(look.file, {}).get(topic) for look in looks]
+        known = [condition for condition in each if condition is not None]
+        most = max(known, key=lambda condition: (condition.holds, condition.share))
+        if most.holds:
+            found[topic] = most if alone else replace(most, left=None)
+        elif len(known) == len(each):
+            found[topic] = most
     return found
 
 
@@ -106,7 +136,10 @@ def settled(diagnosis: Diagnosis, seen: Mapping[Topic, Condition], *, language: 
     """*diagnosis* with the remedies as *seen* leaves them."""
     if not seen:
         return diagnosis
-    findings = tuple(_settled(finding, seen, text.catalogue(language)) for finding in diagnosis.findings)
+    active = diagnosis.facts.get("gr_active")
+    busy = math.nan if active is None else active.value
+    say = text.catalogue(language)
+    findings = tuple(_settled(finding, seen, busy, say) for finding in diagnosis.findings)
     verdict = diagnosis.verdict
     for before, after in zip(diagnosis.findings, findings, strict=True):
         if before is verdict:
@@ -147,43 +180,68 @@ def _answered(finding: Finding, activity: Activity, sentence: str) -> Finding:
     return finding
 
 
-def _settled(finding: Finding, seen: Mapping[Topic, Condition], say: Mapping[str, str]) -> Finding:
+def _settled(
+    finding: Finding, seen: Mapping[Topic, Condition], busy: float, say: Mapping[str, str]
+) -> Finding:
+    before = _with_gain(finding)
     sure: list[Remedy] = []
     supposed: list[Remedy] = []
-    for place, remedy in enumerate(finding.remedies):
+    for remedy in before:
         condition = next((seen[topic] for topic in seen if topic == remedy.topic), None)
         need = "" if condition is None else SETTLED.get(condition.topic, "")
-        # The gain of a finding is that of its first remedy, which may be another one now.
-        own = remedy if place or remedy.gain is not None else replace(remedy, gain=finding.gain)
         if condition is None or need not in ("", *remedy.needs) or not (need or condition.holds):
-            supposed.append(own)
+            supposed.append(remedy)
         elif condition.holds:
-            (sure if need else supposed).append(_named(own, condition, need, say))
+            (sure if need else supposed).append(_named(remedy, condition, need, busy, say))
     remedies = (*sorted(sure, key=_most, reverse=True), *supposed)
-    if remedies == finding.remedies or not remedies:
-        return replace(finding, remedies=remedies)
-    first = replace(remedies[0], gain=None)
-    if remedies[0].gain in (None, finding.gain):
-        return replace(finding, remedies=(first, *remedies[1:]))
-    # The next limit is what comes after the remedy that was first.
-    return replace(finding, gain=remedies[0].gain, next_limit=None, remedies=(first, *remedies[1:]))
+    return finding if remedies == before else _led_by_its_first(finding, remedies)
+
+
+def _with_gain(finding: Finding) -> tuple[Remedy, ...]:
+    """The remedies of *finding*, its gain with the one that it was computed for."""
+    begins = MADE_FOR.get(finding.rule, "")
+    its = next((r for r in finding.remedies if r.text.startswith(begins)), None) if begins else None
+    its = its or next(iter(finding.remedies), None)
+    return tuple(
+        replace(r, gain=finding.gain) if r is its and r.gain is None else r for r in finding.remedies
+    )
+
+
+def _led_by_its_first(finding: Finding, remedies: tuple[Remedy, ...]) -> Finding:
+    """*finding* with *remedies*, each of which says its own gain; that of the first becomes the finding's."""
+    gain = remedies[0].gain if remedies else None
+    return replace(
+        finding,
+        gain=gain,
+        # It is what limits the program after that gain.
+        next_limit=finding.next_limit if gain is not None and gain == finding.gain else None,
+        remedies=tuple(r if place else replace(r, gain=None) for place, r in enumerate(remedies)),
+    )
 
 
 def _most(remedy: Remedy) -> float:
     return 1.0 if remedy.gain is None else remedy.gain.high
 
 
-def _named(remedy: Remedy, condition: Condition, need: str, say: Mapping[str, str]) -> Remedy:
+def _named(remedy: Remedy, condition: Condition, need: str, busy: float, say: Mapping[str, str]) -> Remedy:
     sentence = say[f"seen_{condition.topic}"].format(
         rows=_rows(condition.rows), share=text.percent(condition.share), beside=text.percent(condition.beside)
     )
     gain = remedy.gain
-    if condition.speedup is not None:
-        gain = Gain(*condition.speedup, say["seen_gain"])
+    if condition.left is not None:
+        gain = _gain(condition.share * busy, condition.left, say)
     return replace(remedy, needs=tuple(n for n in remedy.needs if n != need), seen=sentence, gain=gain)
 
 
-def _rows(rows: tuple[Row, ...]) -> str:
+def _gain(share: float, left: tuple[float, float], say: Mapping[str, str]) -> Gain | None:
+    """The gain where of *share* of all time only *left* of it stays; None where that is not known."""
+    if not 0 <= share <= 1:
+        return None
+    least, most = (1 / (1 - share * (1 - part)) for part in reversed(left))
+    return Gain(least, most, say["seen_gain"])
+
+
+def _rows(rows: tuple[Part, ...]) -> str:
     """The heaviest of *rows* with what goes in, how many more there are, and the line of the first."""
     told = [" ".join(part for part in (row.name, given(row.call)) if part) for row in rows[:NAMED]]
     more = len(rows) - len(told)
