@@ -448,18 +448,18 @@ while more():
     assert [look.reason for look in ended] == ["no step began and ended in 0 s"]
 
 
-def test_a_child_that_is_forked_meanwhile_has_no_part_in_it() -> None:
-    """It steps as well, and ends as any program does."""
-    forks = """
+FORKS = """
+import os
 x = 0
 while more():
     x = model(x)
     optimizer.step()
-    if torch.TRACING == ["prepare", "start"]:
+    if torch.TRACING == {when}:
         child = os.fork()
         if child == 0:
             for _ in range(9): optimizer.step(); model(x)
-            print(torch.TRACING, torch.nn.Module.__call__ is torch.nn.Module._wrapped_call_impl, flush=True)
+            whole = torch.nn.Module.__call__ is torch.nn.Module._wrapped_call_impl
+            print(torch.TRACING, torch.autograd._profiler_enabled(), whole, flush=True)
             sys.exit(3)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         break
@@ -468,11 +468,28 @@ while more():
     optimizer.step()
 print(torch.TRACING)
 """
+
+
+@pytest.mark.parametrize("when", [["prepare"], ["prepare", "start"]])
+def test_a_look_ends_before_the_traced_thread_forks(when: list[str]) -> None:
+    """Its child would be traced as well, and for ever; it steps, and ends as any program does."""
     with looks() as (made, ended):
-        code, out, err = run("import os\n" + MODEL + forks, made)
+        code, out, err = run(MODEL + FORKS.format(when=when), made)
 
     assert (code, err) == (0, "")
-    assert out == "['prepare', 'start'] True\n3\n['prepare', 'start', 'stop']\n"
+    whole = "['prepare', 'start', 'stop']"
+    assert out == f"{whole} False True\n3\n{whole}\n"
+    assert [look.reason for look in ended] == ["it forks"]
+
+
+def test_a_child_that_is_forked_before_the_profiler_is_touched_has_no_part_in_it() -> None:
+    """It steps as well; the look goes on in its parent."""
+    early = "while torch.nn.Module.__call__ is torch.nn.Module._wrapped_call_impl: time.sleep(0.001)\n"
+    with looks() as (made, ended):
+        code, out, err = run(MODEL + early + FORKS.format(when=[]), made)
+
+    assert (code, err) == (0, "")
+    assert out == "[] False True\n3\n['prepare', 'start', 'stop']\n"
     assert [len(look.steps_ns) for look in ended] == [4]
 
 

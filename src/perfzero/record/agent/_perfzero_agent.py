@@ -32,6 +32,14 @@ Module calls are seen through `torch.nn.Module.__call__`, and replays in the sam
 hooks: beside those torch.compile warns, and calls them twice. Where a module was called stands in the name of
 its range: the profiler's own stacks (with_stack) rest on what `Module.__call__` looks like inside. Nothing
 here may raise into the program; what goes wrong ends the look.
+
+A look ends in one of two ways. Until the profiler is touched any thread may end it, and whoever takes the
+look's only token does (`Look._claim`). From then on the main thread has the token: only the thread that
+started the profiler can stop it. Everybody else says why it shall end (`Look._end`) and has the main thread
+called between two of its statements (`Look._call_main`), which works in a program that calls no module any
+more. What of ours runs in the program's threads runs in `Look._within`, is never ended in its midst, and ends
+the look itself if it was asked to meanwhile. A phase begins before the profiler is called for it, for a
+Ctrl-C may come right after: what was done by then `Look._shut` asks the profiler itself.
 """
 
 from __future__ import annotations
@@ -73,6 +81,26 @@ MEASURE_S = 0.3
 LISTEN_EVERY_S = 0.01
 """How often, during a look, the thread listens to the recorder: some 20 us of the GIL each time."""
 
+LATE_EVERY_S = 1.0
+"""The same when the look is to end, and the program's main thread has not come to it."""
+
+GO_WITHIN_S = 5.0
+"""And two steps: how long a profiler that is ready waits for the recorder's word, and then for a step."""
+
+TRACE_S = 1.0
+"""And twice the time that the steps took before: how long they may take when they are traced."""
+
+MOST_GROWN = 64 << 20
+"""
+Bytes of memory that the process may gain in the traced steps.
+
+PyTorch 2.13 takes 2.8 KB for an operator, so these are 24,000. To stop takes 50 us and 19 KB more for each,
+and to write it 13 us: 1.5 s and 0.5 GB (a CPU, 2026-11-30). A ResNet-50 has some 1,000 in a step.
+"""
+
+WAY_S = 10.0
+"""How long another thread that begins to profile waits for the main thread to have stopped ours."""
+
 SILENT = "99"
 """A severity that no message of Kineto has."""
 
@@ -80,6 +108,9 @@ LONGEST_REQUEST = 65536
 
 
 _begun = False
+_CALLS: list[_Call] = []
+"""What the interpreter has been asked to call: it does not keep it alive itself."""
+
 _MAIN = _thread.get_ident()
 """The thread that starts the program reads this file first."""
 
@@ -266,7 +297,7 @@ def _refusal() -> str:
 
 
 def _profiles(torch: Any) -> bool:
-    """Whether a profiler of the program's is at work."""
+    """Whether a profiler is at work in this thread."""
     return bool(getattr(torch.autograd, "_profiler_enabled", lambda: False)())
 
 
@@ -296,6 +327,23 @@ def _is_theirs(error: BaseException) -> bool:
             return True
         trace = trace.tb_next
     return False
+
+
+def _resident() -> int:
+    """Bytes of memory that this process has."""
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class _Call:
+    """Does something when it is asked whether it is true, which a C function can do that is called later."""
+
+    def __init__(self, do: Any) -> None:
+        self._do = do
+
+    def __bool__(self) -> bool:
+        self._do()
+        return False
 
 
 def _parts(module: Any) -> list[tuple[str, Any]]:
@@ -331,9 +379,17 @@ class Look:
         self._over = _thread.allocate_lock()
         self._over.acquire()
         self._phase = "find"
-        self._late = False
-        self._why = "no step began and ended"
+        self._token: list[None] = [None]  # whoever takes it may end the look, or begin to profile
+        self._late = False  # it is to end
+        self._why = ""
+        self._ended = False
+        self._called = False  # the main thread, to end it
+        self._traced = False  # the profiler has stopped after its steps
         self._begun = self._marked = time.monotonic()
+        self._last = (self._begun + self._within_s, f"no step began and ended in {self._within_s:.0f} s")
+        self._until = self._last  # when to end it, and why
+        self._step_s = 0.0
+        self._resident = 0
         self._measured = 0
         self._optimizer_hook: Any = None
         self._optimizer: int | None = None  # the one whose steps count, by id: nothing is kept alive
@@ -344,7 +400,8 @@ class Look:
         self._names: dict[int, str] = {}
         self._profile: Any = None
         self._is_over = False
-        self._prepared = False  # the profiler has been at work in this process, or is
+        self._used = False  # the profiler has been at work in this process, or is
+        self._prepared = False  # it is ready for sure
         self._step_range: Any = None
         self._at: list[int] = []
         self._cost_s = 0.0
@@ -354,37 +411,38 @@ class Look:
         try:
             self._put_in()
             self._wait()
+            if self._traced:
+                self._talk.tell(traced={})
         finally:  # whatever goes wrong in this thread
             self._take_out()
-        if self._phase == "failed":
-            return {"refused": self._why}
-        return self._export()
+        return self._export() if self._traced else {"refused": self._why}
 
     def _wait(self) -> None:
-        """Until the look is over, which the program's main thread says."""
-        os.register_at_fork(after_in_child=self._forked)
-        deadline = time.monotonic() + self._within_s
-        while not self._over.acquire(True, LISTEN_EVERY_S):
-            if not self._late:
-                try:
+        """Until the look has ended."""
+        os.register_at_fork(before=self._before_fork, after_in_child=self._forked)
+        while not self._over.acquire(True, LATE_EVERY_S if self._late else LISTEN_EVERY_S):
+            try:
+                if self._late:
+                    self._call_main()
+                else:
                     self._listen()
-                except Exception as error:
-                    self._give_up(f"{type(error).__name__}: {error}")
-                if time.monotonic() > deadline:
-                    self._give_up(f"{self._why} in {self._within_s:.0f} s")
+                    self._limit()
+            except Exception as error:
+                self._end(f"{type(error).__name__}: {error}")
 
     def _export(self) -> dict[str, Any]:
         begun = time.monotonic()
         # Where the recorder has gone, and its folder with it, Kineto would say so on stderr.
         os.close(os.open(self._to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
-        self._profile.export_chrome_trace(self._to)
+        self._profile.export_chrome_trace(self._to)  # it holds the GIL meanwhile
         self._profile = None
+        export_s = time.monotonic() - begun
         return {
             "looked": {
                 "at_ns": self._at,
                 "by": "optimizer" if self._optimizer is not None else "module",
-                "cost_s": round(self._cost_s, 6),
-                "export_s": round(time.monotonic() - begun, 6),
+                "cost_s": round(self._cost_s + export_s, 6),
+                "export_s": round(export_s, 6),
                 "torch": str(self._torch.__version__),
             }
         }
@@ -393,19 +451,24 @@ class Look:
         """Let the phase follow the recorder's word."""
         said = self._talk.hear(wait=False)
         if self._talk.over:
-            self._give_up("the recorder has gone")
+            self._end("the recorder has gone")
         elif said is not None and "prepare" in said and self._phase == "found":
             self._phase = "prepare"
         elif said is not None and "go" in said and self._phase == "ready":
+            self._allow(GO_WITHIN_S + 2 * self._step_s, "no step began when all was ready")
             self._phase = "start"
 
-    def _give_up(self, why: str) -> None:
-        """Where the profiler is at work, only the main thread, which started it, can stop it."""
-        self._why = why
-        self._late = True
-        if self._phase in ("find", "measure", "found"):
-            self._phase = "failed"
-            self._finish()
+    def _allow(self, seconds: float, why: str) -> None:
+        """From now on, and no longer than the whole look may take."""
+        self._until = min(self._last, (time.monotonic() + seconds, why))
+
+    def _limit(self) -> None:
+        """End a look that takes too long, or whose trace grows too large."""
+        until, why = self._until
+        if time.monotonic() > until:
+            self._end(why)
+        elif self._phase == "trace" and self._resident and _resident() > self._resident + MOST_GROWN:
+            self._end("its steps are too many operators to be traced")
 
     # --- what is put into the program ---
 
@@ -415,16 +478,31 @@ class Look:
         if hasattr(graphs, "CUDAGraph"):  # its modules are not called when it is replayed
             self._wrap(graphs.CUDAGraph, "replay")
         # Two profilers at once end the process with a segmentation fault (PyTorch 2.13): ours makes way.
-        look, profile = self, sys.modules["torch.autograd.profiler"].profile
-        theirs = profile._prepare_trace
+        profiler = sys.modules["torch.autograd.profiler"]
+        self._guard(profiler.profile, "_prepare_trace")
+        for name in ("emit_nvtx", "emit_itt"):
+            if hasattr(profiler, name):
+                self._guard(getattr(profiler, name), "__enter__")
 
-        def _prepare_trace(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if self is not look._profile and _thread.get_ident() == _MAIN:
-                look._end("the program profiles itself")
+    def _guard(self, owner: Any, name: str) -> None:
+        look, theirs = self, getattr(owner, name)
+
+        def ours(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if self is not look._profile:
+                look._make_way()
             return theirs(self, *args, **kwargs)
 
-        profile._prepare_trace = _prepare_trace
-        self._wrapped.append((profile, "_prepare_trace", theirs, _prepare_trace))
+        self._replace(owner, name, theirs, ours)
+
+    def _make_way(self) -> None:
+        """The program profiles itself, in whichever thread."""
+        try:
+            self._end("the program profiles itself")
+            deadline = time.monotonic() + WAY_S
+            while not self._ended and _thread.get_ident() != _MAIN and time.monotonic() < deadline:
+                time.sleep(0.001)
+        except Exception:
+            pass
 
     def _wrap(self, owner: Any, name: str) -> None:
         look, theirs = self, getattr(owner, name)
@@ -447,6 +525,9 @@ class Look:
             sys.modules["torch._C._dynamo.eval_frame"].skip_code(ours.__code__)
         except Exception:
             pass
+        self._replace(owner, name, theirs, ours)
+
+    def _replace(self, owner: Any, name: str, theirs: Any, ours: Any) -> None:
         for known in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
             setattr(ours, known, getattr(theirs, known, None))  # so that it can be pickled, by its name
         setattr(owner, name, ours)
@@ -471,41 +552,49 @@ class Look:
                 time.sleep(0.0005)
             hook.remove()
 
-    def _enter(self, module: Any) -> tuple[int, Any] | None:
-        """A module is called; what `_leave` gets."""
+    def _within(self, do: Any, *args: Any) -> Any:
+        """Do something of ours in a thread of the program, into which it does not raise."""
         try:
-            thread = _thread.get_ident()
-            if self._late and thread == _MAIN:
-                self._end(self._why)
-            depth = self._depth.get(thread, 0)
-            if depth >= DEEPEST:  # each level takes a frame more than without us
-                self._end("its modules are nested too deeply")
-                return None
-            self._depth[thread] = depth + 1
-            if depth == 0:
-                self._outermost(module)
-            opened = None
-            if self._phase == "trace" and not self._is_recorded():
-                opened = self._range(self._name(module, sys._getframe(2)))
-                opened.__enter__()
-            return thread, opened
-        except Exception as error:
-            self._fail(error)
-            if _is_theirs(error):
+            return do(*args)
+        except BaseException as error:
+            self._ask(f"{type(error).__name__}: {error}")
+            if not isinstance(error, Exception) or _is_theirs(error):  # a Ctrl-C is the program's
                 raise
             return None
+        finally:
+            if self._late:
+                self._settle()
+
+    def _enter(self, module: Any) -> tuple[int, Any] | None:
+        """A module is called; what `_leave` gets."""
+        if self._ended:
+            return None
+        entered: tuple[int, Any] | None = self._within(self._open_module, module, sys._getframe(2))
+        return entered
+
+    def _open_module(self, module: Any, caller: FrameType) -> tuple[int, Any] | None:
+        thread = _thread.get_ident()
+        depth = self._depth.get(thread, 0)
+        if depth >= DEEPEST:  # each level takes a frame more than without us
+            self._ask("its modules are nested too deeply")
+            return None
+        self._depth[thread] = depth + 1
+        if depth == 0:
+            self._outermost(module)
+        opened = None
+        if self._phase == "trace" and not self._is_recorded():
+            opened = self._range(self._name(module, caller))
+            opened.__enter__()
+        return thread, opened
 
     def _leave(self, entered: tuple[int, Any] | None) -> None:
-        try:
-            if entered is not None:
-                thread, opened = entered
-                self._depth[thread] -= 1
-                if opened is not None:
-                    opened.__exit__(None, None, None)
-        except Exception as error:
-            self._fail(error)
-            if _is_theirs(error):
-                raise
+        if entered is not None:
+            self._within(self._close_module, *entered)
+
+    def _close_module(self, thread: int, opened: Any) -> None:
+        self._depth[thread] -= 1
+        if opened is not None:
+            opened.__exit__(None, None, None)
 
     def _is_recorded(self) -> bool:
         """Whether torch.jit.trace or the like writes the program down: ranges would be part of it."""
@@ -531,15 +620,14 @@ class Look:
                 self._names.setdefault(id(part), _plain(name))
 
     def _optimizer_stepped(self, optimizer: Any, *_: Any) -> None:
-        try:
-            if self._phase == "find" and self._optimizer is None:
-                self._optimizer = id(optimizer)
-            if id(optimizer) == self._optimizer:
-                self._mark()
-        except Exception as error:
-            self._fail(error)
-            if _is_theirs(error):
-                raise
+        if not self._ended:
+            self._within(self._stepped, optimizer)
+
+    def _stepped(self, optimizer: Any) -> None:
+        if self._phase == "find" and self._optimizer is None:
+            self._optimizer = id(optimizer)
+        if id(optimizer) == self._optimizer:
+            self._mark()
 
     def _name(self, module: Any, caller: FrameType | None) -> str:
         """Of the range around a call: the module's place in the model, its class, and where it was called."""
@@ -550,11 +638,17 @@ class Look:
             return f"perfzero.replay|{where}"
         return f"perfzero.module|{self._names.get(id(module), '?')}|{type(module).__name__}|{where}"
 
+    def _before_fork(self) -> None:
+        """A child of the thread that is profiled would be profiled as well, for ever."""
+        if not self._token and _thread.get_ident() == _MAIN:
+            self._end("it forks")
+
     def _forked(self) -> None:
         """In a child: the look is its parent's."""
-        self._phase, self._is_over = "failed", True
+        self._ended = self._is_over = True
+        atexit.unregister(self._end)
         self._unwrap()
-        if self._prepared:
+        if self._used:
             _leave_at_once()
 
     # --- from mark to mark ---
@@ -563,9 +657,9 @@ class Look:
         """A step has ended, and the next one begins."""
         if self._phase == "find":
             if _thread.get_ident() != _MAIN:  # which Kineto cannot do without words on stderr
-                self._end("its steps are not in the main thread")
+                self._ask("its steps are not in the main thread")
             elif _profiles(self._torch):
-                self._end("the program profiles itself")
+                self._ask("the program profiles itself")
             else:
                 self._marked, self._phase = time.monotonic(), "measure"
             return
@@ -574,90 +668,172 @@ class Look:
             passed = time.monotonic() - self._marked
             if passed < MEASURE_S:
                 return
-            step_s = passed / self._measured
-            wanted = int(self._least_s / max(step_s, 1e-6)) + 1
+            self._step_s = passed / self._measured
+            wanted = int(self._least_s / max(self._step_s, 1e-6)) + 1
             self._steps = max(self._steps, min(self._most_steps, wanted))
             self._phase = "found"
-            self._talk.tell(found={"step_s": round(step_s, 6), "steps": self._steps})
+            self._talk.tell(found={"step_s": round(self._step_s, 6), "steps": self._steps})
             return
-        if self._phase not in ("prepare", "ready", "start", "trace") or _thread.get_ident() != _MAIN:
+        if self._phase not in ("prepare", "ready", "start", "trace") or self._late:
             return
-        if self._late:
-            self._end(self._why)
+        if _thread.get_ident() != _MAIN:
             return
         begun = time.monotonic()
         if self._phase != "trace" and _profiles(self._torch):
-            self._end("the program profiles itself")
+            self._ask("the program profiles itself")
         elif self._phase == "prepare":
-            self._prepare()
-            self._phase = "ready"
-            self._talk.tell(ready={})
+            if self._claim():
+                self._prepare()
+                self._talk.tell(ready={})
         elif self._phase == "start":
+            self._phase = "trace"
             self._profile._start_trace()
+            self._resident = _resident()
+            self._allow(TRACE_S + 2 * self._steps * self._step_s, "its traced steps took too long")
             self._at.append(time.time_ns())
             self._open_step()
-            self._phase = "trace"
-        elif self._phase == "trace":
+        elif self._phase == "trace" and self._step_range is not None:
             self._step_range.__exit__(None, None, None)
             self._at.append(time.time_ns())
-            if len(self._at) <= self._steps:
+            if len(self._at) <= self._steps and not self._is_full():
                 self._open_step()
             else:
                 self._phase = "stop"
                 self._profile.__exit__(None, None, None)
-                self._phase = "done"
-                self._talk.tell(traced={})
+                self._traced = True
         self._cost_s += time.monotonic() - begun
-        if self._phase == "done":
+        if self._traced:
             self._finish()
+
+    def _is_full(self) -> bool:
+        """Whether one step more would be too much."""
+        done = len(self._at) - 1
+        return (_resident() - self._resident) * (done + 1) > MOST_GROWN * done
 
     def _prepare(self) -> None:
         # `torch.profiler`, built on this one, imports torch._inductor: 1.6 s in a program that has not.
         profile = sys.modules["torch.autograd.profiler"].profile
         device = "cuda" if self._torch.cuda.is_initialized() else None
         self._profile = profile(use_device=device, record_shapes=True, use_kineto=True)
-        self._prepared = True
+        self._used = True
         # A process that ends while it is profiled dies of a segmentation fault (PyTorch 2.13).
         atexit.register(self._end, "it ended before its steps had")
         # It reads this when it is used for the first time, and would tell on stderr what it does.
         quiet = "KINETO_LOG_LEVEL" not in os.environ
         if quiet:
             os.environ["KINETO_LOG_LEVEL"] = SILENT
+        self._phase = "ready"
         try:
             self._profile._prepare_trace()
+            self._prepared = True
         finally:
             if quiet:
                 os.environ.pop("KINETO_LOG_LEVEL", None)
+        self._allow(GO_WITHIN_S + 2 * self._step_s, "the recorder was not ready in time")
 
     def _open_step(self) -> None:
         self._step_range = self._range(f"perfzero.step|{len(self._at) - 1}")
         self._step_range.__enter__()
 
-    def _fail(self, error: Exception) -> None:
-        self._end(f"{type(error).__name__}: {error}")
+    # --- the end ---
 
     def _end(self, why: str) -> None:
-        """End the look for that reason; the program goes on as if nothing had been."""
-        phase = self._phase
-        if phase in ("done", "failed"):
-            return
-        self._phase, self._why = "failed", why
-        profile, self._profile = self._profile, None
+        """End the look for that reason, from whichever thread; the program goes on as if nothing had been."""
+        self._ask(why)
+        if not _is_within():
+            self._settle()
+
+    def _ask(self, why: str) -> None:
+        """The first reason counts."""
+        if not self._late:
+            self._why, self._late = why, True
+
+    def _claim(self) -> bool:
+        """Whether it is the caller's from now on; the interpreter lets one of them have it."""
         try:
-            if phase in ("ready", "start"):  # one that is ready has to start before it can stop
-                profile._start_trace()
-            if phase in ("ready", "start", "trace", "stop"):
-                profile.__exit__(None, None, None)
-        except Exception:
+            self._token.pop()
+        except IndexError:
+            return False
+        return True
+
+    def _settle(self) -> None:
+        """End the look, here or in the main thread."""
+        if self._ended:
+            return
+        if self._claim():
+            self._finish()
+        elif _thread.get_ident() == _MAIN:
+            self._stop()
+        else:
+            self._call_main()
+
+    def _call_main(self) -> None:
+        """Have the look ended between two statements of the main thread, whatever it does."""
+        if self._called:
+            return
+        self._called = True
+        try:
+            import ctypes
+
+            python = ctypes.PyDLL(None)  # our own: `ctypes.pythonapi` is the program's, too
+            python.Py_AddPendingCall.argtypes = (ctypes.c_void_p, ctypes.py_object)
+            # It calls `__bool__`, and what is raised there, as by a Ctrl-C, reaches the program.
+            later = ctypes.cast(python.PyObject_IsTrue, ctypes.c_void_p)
+            _CALLS.append(_Call(self._end_in_main))
+            self._called = python.Py_AddPendingCall(later, _CALLS[-1]) == 0
+        except Exception:  # then it ends with the next module that the main thread calls
             pass
+
+    def _end_in_main(self) -> None:
+        if _thread.get_ident() == _MAIN and not _is_within():
+            self._settle()
+
+    def _stop(self) -> None:
+        """End the look in the main thread, with the profiler, wherever that is."""
+        interrupt: BaseException | None = None
+        for _ in range(3):  # a Ctrl-C may come before the profiler has been reached
+            try:
+                self._shut()
+                break
+            except Exception:
+                break
+            except BaseException as error:
+                interrupt = error
+        self._phase, self._profile, self._traced = "failed", None, False
         self._finish()
+        if interrupt is not None:
+            raise interrupt
+
+    def _shut(self) -> None:
+        if self._profile is None:
+            return
+        if not _profiles(self._torch):
+            if self._phase == "stop":
+                return
+            # One that is ready has to start before it can stop; one that is not dies of a segmentation fault.
+            if not self._prepared:
+                self._profile._prepare_trace()
+            self._profile._start_trace()
+        self._phase = "stop"
+        self._profile.__exit__(None, None, None)
 
     def _finish(self) -> None:
+        self._ended = True
         atexit.unregister(self._end)
         try:
             self._over.release()
         except RuntimeError:  # it is over already
             pass
+
+
+def _is_within() -> bool:
+    """Whether this thread is in the midst of `Look._within`, which ends the look itself if it is to."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is Look._within.__code__:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _plain(name: str) -> str:

@@ -27,7 +27,7 @@ cuda = _module("torch.cuda")
 cuda.is_initialized = lambda: False
 _graphs = _module("torch.cuda.graphs")
 autograd = _module("torch.autograd")
-autograd._profiler_enabled = lambda: False
+autograd._profiler_enabled = lambda: profile.at_work
 _C = _module("torch._C")
 _C._get_tracing_state = lambda: None
 _autograd_profiler = _module("torch.autograd.profiler")
@@ -96,6 +96,8 @@ _autograd_profiler.record_function = record_function
 
 
 class profile:
+    at_work = False
+
     def __init__(self, *, use_device, record_shapes, use_kineto):
         self.device = use_device
 
@@ -109,9 +111,11 @@ class profile:
 
     def _start_trace(self):
         self._do("start")
+        profile.at_work = True
 
     def __exit__(self, *_):
         self._do("stop")
+        profile.at_work = False
 
     def export_chrome_trace(self, path):
         with open(path, "w") as file:
