@@ -86,6 +86,36 @@ def test_the_three_views_add_up_to_the_sum_of_all_durations(tmp_path: Path) -> N
     assert found.total.launches == 14
 
 
+def test_calls_are_told_apart_by_operator_inputs_phase_module_and_kernel(tmp_path: Path) -> None:
+    look = Look()
+    for number, (module, size) in enumerate([("a", 8), ("a", 8), ("a", 9), ("b", 8)]):
+        at = 50.0 * number
+        look.module(module, "Layer", at, at + 40)
+        look.op("aten::mm", at + 1, at + 39, shapes=[[size, 64]])
+        look.work("gemm", 1000 + at, 1010 + at, at=at + 2)
+    look.optimizer(300, 340)
+    look.op("aten::mm", 301, 339, shapes=[[8, 64]])
+    look.work("gemm", 1300, 1340, at=302)
+    look.replay(400, 440)
+    look.kernel("gemm", 1400, 1420, correlation=look.launch(402, name="cudaGraphLaunch"))
+    calls = break_down(look.trace(tmp_path)).calls
+    told = {(c.module, c.phase, c.call and c.call.inputs[0].shape[0]): c for c in calls}
+
+    assert {key: (c.gpu_ns, c.launches) for key, c in told.items()} == {
+        ("a", "forward", 8): (20_000, 2),
+        ("a", "forward", 9): (10_000, 1),
+        ("b", "forward", 8): (10_000, 1),
+        (None, "optimizer", 8): (40_000, 1),
+        (None, "other", None): (20_000, 0),
+    }
+    assert sum(c.share for c in calls) == pytest.approx(1)
+    assert {(c.kernel, c.kind) for c in calls} == {("gemm", "kernel")}
+
+
+def test_a_trace_without_work_has_no_calls(tmp_path: Path) -> None:
+    assert break_down(Look().trace(tmp_path)).calls == ()
+
+
 def test_modules_are_a_tree_the_heaviest_first(tmp_path: Path) -> None:
     found = broken_down(two_steps(), tmp_path)
 
