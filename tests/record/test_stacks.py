@@ -10,15 +10,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from perfzero.errors import NoRecording, SourceError
 from perfzero.record import session as session_module
 from perfzero.record import stacks as module
 from perfzero.record import watch as watch_module
+from perfzero.record.program_source import view_of
 from perfzero.record.session import Recorder, Target
-from perfzero.record.stacks import HostSampling, source_of
+from perfzero.record.stacks import HostSampling, program_lines
 from perfzero.sources import stacks as source
+from perfzero.stacks import Frame, ProcessStacks
 from perfzero.store.stacks import read_stacks
 
 PROGRAM = """
@@ -137,30 +140,70 @@ def test_a_session_that_ends_meanwhile_keeps_what_was_seen_so_far(running: int, 
     assert 0.1 < (found.processes[0].end_ns - found.processes[0].start_ns) / 1e9 < 3
 
 
-def test_a_file_is_read_as_the_process_sees_it(running: int, program: Path) -> None:
-    lines = PROGRAM.splitlines()
+@pytest.mark.usefixtures("short")
+def test_while_somebody_waits_for_the_recorder_nothing_is_read(running: int, tmp_path: Path) -> None:
+    sampling = HostSampling(say=lambda _: None)
+    sampling.begin(running)
+    deadline = time.monotonic() + 10
+    while sampling.cpu_s == 0.0 and time.monotonic() < deadline:
+        sampling.tick(busy=True)
+        time.sleep(0.05)
+    sampling.tick(busy=True)
+    held = len(os.listdir("/proc/self/fd"))
+    sampling.tick()
+    assert len(os.listdir("/proc/self/fd")) == held - 4  # two files of py-spy, two folders of the program
+    sampling.close(tmp_path)
 
-    assert source_of(running, str(program)) == lines
-    assert source_of(running, os.path.relpath(program)) == lines
-    assert source_of(1 << 22, str(program)) == lines  # it has ended
+    assert read_stacks(tmp_path).lines
 
 
-def test_only_python_that_the_programs_user_may_read_is_read(
-    running: int, program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_program_that_ended_before_its_lines_were_read_has_them_all_the_same(
+    program: Path, tmp_path: Path
 ) -> None:
-    secret = tmp_path / "secret.txt"
-    secret.write_text("secret")
-    (tmp_path / "link.py").symlink_to(secret)
-    os.mkfifo(tmp_path / "pipe.py")
+    sampling = HostSampling(say=lambda _: None)
+    with subprocess.Popen([sys.executable, str(program), str(tmp_path / "pid"), "30"]) as process:
+        while not (tmp_path / "pid").exists():
+            time.sleep(0.01)
+        sampling.begin(process.pid)
+        time.sleep(0.7)
+        process.kill()
+    sampling.close(tmp_path)
 
-    assert source_of(running, str(secret)) == []
-    assert source_of(running, str(tmp_path / "link.py")) == []
-    assert source_of(running, str(tmp_path / "pipe.py")) == []
-    assert source_of(running, f"{program}\0.py") == []
-    program.chmod(0o600)
-    assert source_of(running, str(program)) != []
-    monkeypatch.setattr(module, "_user", lambda _: os.getuid() + 1)
-    assert source_of(running, str(program)) == []
+    assert read_stacks(tmp_path).lines[str(program), 4] == "time.sleep(0.02)"
+
+
+def seen_at(pid: int, frames: list[Frame]) -> ProcessStacks:
+    none = np.zeros(0, np.int64)
+    return ProcessStacks(pid, "main", 0, 1, 250.0, 0, none, none, none, tuple(frames), ())
+
+
+def test_no_more_lines_are_read_than_a_recording_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text("x = 1\n" * 100)
+    monkeypatch.setattr(module, "MAX_LINES", 3)
+    view = view_of(os.getpid())
+    assert view is not None
+    ones = [seen_at(pid, [Frame(str(path), n + pid, "f") for n in range(2)]) for pid in (1, 2, 9)]
+    found = program_lines(ones, {1: view, 2: view, 9: view})
+    view.close()
+
+    assert sorted(line for _, line in found) == [1, 2, 3]
+    assert program_lines(ones, {}) == {}
+
+
+def test_names_without_end_hold_nobody_up(tmp_path: Path) -> None:
+    big = tmp_path / "big.py"
+    big.write_text("x\n" * 2_000_000)
+    view = view_of(os.getpid())
+    assert view is not None
+    frames = [Frame(f"{tmp_path}/{'./' * i}big.py", 2**30, "f") for i in range(400)]
+    begun = time.monotonic()
+    program_lines([seen_at(pid, frames) for pid in range(3)], dict.fromkeys(range(3), view))
+    view.close()
+
+    assert time.monotonic() - begun < 4
 
 
 @pytest.fixture

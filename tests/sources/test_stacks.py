@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -40,10 +41,9 @@ time.sleep(30)
 """
 
 RECORDS = """
-import sys, time
-from pathlib import Path
+import time
 from perfzero.sources.stacks import Stacks
-stacks = Stacks(Path(sys.argv[1]), program=("sh", "-c", "exec sleep 60"))
+stacks = Stacks(program=("sh", "-c", "exec sleep 60"))
 stacks.begin(1, role="main", rate_hz=100)
 print(stacks.sampled[0].spy.pid, flush=True)
 time.sleep(60)
@@ -70,26 +70,42 @@ def until_ended(stacks: Stacks, *, seconds: int = 1) -> None:
         time.sleep(0.02)
 
 
-def fake(tmp_path: Path, script: str) -> Stacks:
-    return Stacks(tmp_path, program=("sh", "-c", script))
+MADE: list[Stacks] = []
 
 
-def test_a_python_is_sampled_and_its_stacks_lie_in_the_file(tmp_path: Path) -> None:
-    stacks = Stacks(tmp_path)
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    while MADE:
+        MADE.pop().close()
+
+
+def real() -> Stacks:
+    MADE.append(Stacks())
+    return MADE[-1]
+
+
+def fake(script: str) -> Stacks:
+    MADE.append(Stacks(program=("sh", "-c", script)))
+    return MADE[-1]
+
+
+def test_a_python_is_sampled_and_its_stacks_lie_in_the_file() -> None:
+    stacks = real()
     with running(SPINS) as (program, _):
         before_ns = time.time_ns()
         stacks.begin(program.pid, role="main", rate_hz=100, seconds=1)
         until_ended(stacks)
     [one] = stacks.sampled
-    names = {event["name"] for event in json.loads(one.trace.read_bytes())}
+    names = {event["name"] for event in json.loads(one.trace.read())}
 
     assert (one.failure, names) == ("", {"<module>", "inner"})
     assert before_ns < one.begun_ns < before_ns + 10**9
     assert 0 < stacks.cpu_s < 1
 
 
-def test_a_process_that_runs_no_python_is_told_of(tmp_path: Path) -> None:
-    stacks = Stacks(tmp_path)
+def test_a_process_that_runs_no_python_is_told_of() -> None:
+    stacks = real()
     with running("import os; print(1, flush=True); os.execvp('sleep', ['sleep', '30'])") as (program, _):
         time.sleep(0.2)
         stacks.begin(program.pid, role="main", rate_hz=100, seconds=1)
@@ -98,36 +114,34 @@ def test_a_process_that_runs_no_python_is_told_of(tmp_path: Path) -> None:
     assert stacks.sampled[0].failure
 
 
-def test_a_user_who_may_not_read_the_program_is_told_so(tmp_path: Path) -> None:
-    stacks = fake(tmp_path, 'echo "Permission Denied: Try running again with sudo" >&2; exit 1')
+def test_a_user_who_may_not_read_the_program_is_told_so() -> None:
+    stacks = fake('echo "Permission Denied: Try running again with sudo" >&2; exit 1')
     stacks.begin(1, role="main", rate_hz=100)
     until_ended(stacks)
 
     assert stacks.sampled[0].failure == "this user may not read the program's memory"
 
 
-def test_any_other_reason_is_told_in_the_words_of_py_spy(tmp_path: Path) -> None:
-    stacks = fake(tmp_path, "printf 'Error: Failed\\nReason: No such process\\n' >&2; exit 1")
+def test_any_other_reason_is_told_in_the_words_of_py_spy() -> None:
+    stacks = fake("printf 'Error: Failed\\nReason: No such process\\n' >&2; exit 1")
     stacks.begin(1, role="main", rate_hz=100)
     until_ended(stacks)
 
     assert stacks.sampled[0].failure == "No such process"
 
 
-def test_one_that_does_not_end_in_time_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_does_not_end_in_time_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LATEST_S", -1.0)
-    stacks = fake(tmp_path, "exec sleep 60")
+    stacks = fake("exec sleep 60")
     stacks.begin(1, role="main", rate_hz=100, seconds=1)
     until_ended(stacks, seconds=0)
 
     assert stacks.sampled[0].failure == "it did not end in time"
 
 
-def test_one_that_does_not_finish_when_asked_is_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_does_not_finish_when_asked_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FINISHES_S", 0.1)
-    stacks = fake(tmp_path, "trap '' INT; exec sleep 60")
+    stacks = fake("trap '' INT; exec sleep 60")
     stacks.begin(1, role="main", rate_hz=100)
     time.sleep(0.2)
     stacks.finish()
@@ -135,8 +149,8 @@ def test_one_that_does_not_finish_when_asked_is_ended(
     assert stacks.sampled[0].failure == "it did not end in time"
 
 
-def test_closing_ends_what_runs_and_does_nothing_twice(tmp_path: Path) -> None:
-    stacks = fake(tmp_path, "exec sleep 60")
+def test_closing_ends_what_runs_and_does_nothing_twice() -> None:
+    stacks = fake("exec sleep 60")
     stacks.begin(1, role="main", rate_hz=100)
     stacks.close()
     stacks.close()
@@ -144,8 +158,8 @@ def test_closing_ends_what_runs_and_does_nothing_twice(tmp_path: Path) -> None:
     assert stacks.sampled[0].spy.returncode == -signal.SIGKILL
 
 
-def test_it_ends_with_the_recorder_even_when_that_is_killed(tmp_path: Path) -> None:
-    with running(RECORDS, str(tmp_path)) as (recorder, said):
+def test_it_ends_with_the_recorder_even_when_that_is_killed() -> None:
+    with running(RECORDS) as (recorder, said):
         spy = psutil.Process(int(said))
         recorder.kill()
         recorder.wait()
@@ -154,9 +168,61 @@ def test_it_ends_with_the_recorder_even_when_that_is_killed(tmp_path: Path) -> N
         assert gone
 
 
+def test_the_kernel_may_keep_one_that_was_killed_and_nobody_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "ENDS_S", 0.1)
+    stacks = fake("exec sleep 60")
+    stacks.begin(1, role="main", rate_hz=100)
+    with monkeypatch.context() as held:  # as a process that waits for a disk, or has a tracer
+        held.setattr(os, "wait4", lambda pid, options: (0, 0, None) if options else os.waitpid(pid, 0))
+        begun = time.monotonic()
+        stacks.close()
+        assert time.monotonic() - begun < 1
+    [one] = stacks.sampled
+
+    assert (one.ended, one.failure) == (True, "it did not end in time")
+    one.spy.wait()
+
+
+def test_one_that_is_late_and_cannot_be_ended_is_waited_for_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LATEST_S", -1.0)
+    monkeypatch.setattr(module, "ENDS_S", 0.1)
+    stacks = fake("exec sleep 60")
+    stacks.begin(1, role="main", rate_hz=100)
+    with monkeypatch.context() as held:
+        held.setattr(os, "wait4", lambda pid, options: (0, 0, None) if options else os.waitpid(pid, 0))
+        until_ended(stacks, seconds=0)
+    stacks.close()
+
+    assert stacks.sampled[0].failure == "it did not end in time"
+    stacks.sampled[0].spy.wait()
+
+
+def test_stacks_that_are_too_large_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_FILE_BYTES", 1 << 20)
+    stacks = fake('exec head -c 2000000 /dev/zero > "${10}"')
+    stacks.begin(1, role="main", rate_hz=100)
+    until_ended(stacks)
+
+    assert stacks.sampled[0].failure == "its stacks take more than 1 MiB"
+
+
+def test_nothing_is_left_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    stacks = real()
+    with running(SPINS) as (program, _):
+        stacks.begin(program.pid, role="main", rate_hz=100)
+        assert list(tmp_path.iterdir()) == []
+        stacks.close()
+
+    with pytest.raises(ValueError, match="closed"):
+        stacks.sampled[0].trace.read()
+
+
 def test_a_program_that_cannot_be_started_is_told_of(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="cannot be started"):
-        Stacks(tmp_path, program=(str(tmp_path / "none"),)).begin(1, role="main", rate_hz=100)
+        Stacks(program=(str(tmp_path / "none"),)).begin(1, role="main", rate_hz=100)
 
 
 def test_only_the_py_spy_that_was_installed_with_us_is_run(

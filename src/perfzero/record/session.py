@@ -456,7 +456,7 @@ class Recorder:
         A program that works in fits and starts may not settle: after `UNSETTLED_S` it is not waited for.
         """
         sampling, host = self._host_sampling, self._host
-        sampling.tick()
+        sampling.tick(busy=self._looks is not None and self._looks.at_work)
         states = {w.state for w in self._watches} - {"waiting for work"}
         if sampling.begun or not states or host is None:
             return

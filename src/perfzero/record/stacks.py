@@ -9,25 +9,17 @@ everything else goes on.
 
 from __future__ import annotations
 
-import os
-import shutil
-import stat
-import tempfile
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-
-import psutil
 
 from perfzero.attribute.source_lines import is_users
 from perfzero.errors import SourceError
+from perfzero.record.program_source import MOST_SECONDS, View, view_of
 from perfzero.sources import stacks as source
-from perfzero.stacks import Frame, HostStacks, ProcessStacks
-from perfzero.store.regular import open_regular
+from perfzero.stacks import Frame, HostStacks, ProcessStacks, Role
 from perfzero.store.stacks import MAX_LINE, MAX_LINES, chrome_trace, write_stacks
 from perfzero.traces import Function
-
-MAX_SOURCE_BYTES = 4 << 20
-"""A file of Python that is longer was not written by hand."""
 
 
 class HostSampling:
@@ -35,8 +27,8 @@ class HostSampling:
 
     def __init__(self, *, say: Callable[[str], None]) -> None:
         self._say = say
-        self._folder: Path | None = None
         self._stacks: source.Stacks | None = None
+        self._views: dict[int, View] = {}
         self._begun = False
         self._found: HostStacks | None = None
 
@@ -54,33 +46,38 @@ class HostSampling:
         """Sample the process *pid*, which feeds the GPU, and some of its workers."""
         self._begun = True
         try:
-            self._folder = Path(tempfile.mkdtemp(prefix="perfzero-stacks-"))
-            self._stacks = source.Stacks(self._folder)
-            self._stacks.begin(pid, role="main", rate_hz=source.MAIN_HZ)
+            self._stacks = source.Stacks()
+            self._sample(self._stacks, pid, "main", source.MAIN_HZ)
             for worker in source.workers_of(pid):
-                self._stacks.begin(worker, role="worker", rate_hz=source.WORKER_HZ)
+                self._sample(self._stacks, worker, "worker", source.WORKER_HZ)
         except (OSError, SourceError) as error:
             self._give_up(str(error).splitlines()[0])
 
-    def tick(self) -> None:
-        """Take what py-spy has found, once it has ended; the program's files can be read while it runs."""
-        if self._stacks is not None and self._found is None and self._stacks.poll():
+    def _sample(self, stacks: source.Stacks, pid: int, role: Role, rate_hz: float) -> None:
+        stacks.begin(pid, role=role, rate_hz=rate_hz)
+        if (view := view_of(pid)) is not None:  # now, for it may have ended when its lines are read
+            self._views[pid] = view
+
+    def tick(self, *, busy: bool = False) -> None:
+        """
+        Take what py-spy has found, once it has ended.
+
+        That may take seconds, if there is much of it: not now, if somebody waits for us (*busy*).
+        """
+        ended = self._stacks is not None and self._found is None and self._stacks.poll()
+        if ended and not busy and self._stacks is not None:
             self._take(self._stacks)
 
     def close(self, recording: Path | None = None) -> None:
         """End what still runs, and write what was found into *recording*, if any. Raises OSError."""
         try:
-            if self._stacks is not None:
-                if self._found is None:
-                    self._stacks.finish()
-                if self._found is None:
-                    self._take(self._stacks)
+            if self._stacks is not None and self._found is None:
+                self._stacks.finish()
+                self._take(self._stacks)
             if recording is not None and self._found is not None:
                 write_stacks(recording, self._found)
         finally:
-            if self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)
-            self._stacks = self._folder = None
+            self._let_go()
 
     def _take(self, stacks: source.Stacks) -> None:
         processes: list[ProcessStacks] = []
@@ -95,20 +92,26 @@ class HostSampling:
                 doubts.append(f"The host's process {one.pid} could not be sampled: {why}.")
         for doubt in doubts[:1]:
             self._say(f"{doubt[0].lower()}{doubt[1:].rstrip('.')}")
-        self._found = HostStacks(tuple(processes), program_lines(processes), tuple(doubts))
+        self._found = HostStacks(tuple(processes), program_lines(processes, self._views), tuple(doubts))
+        self._let_go()
 
     def _give_up(self, why: str) -> None:
         self._say(f"the host is not sampled: {why.rstrip('.')}")
+        self._let_go()
+        self._found = HostStacks(doubts=(f"The host was not sampled: {why.rstrip('.')}.",))
+
+    def _let_go(self) -> None:
+        """Keep no process and no file open."""
         if self._stacks is not None:
             self._stacks.close()
-        self._stacks = None
-        self._found = HostStacks(doubts=(f"The host was not sampled: {why.rstrip('.')}.",))
+        for view in self._views.values():
+            view.close()
+        self._views.clear()
 
 
 def taken(one: source.Sampled) -> ProcessStacks:
     """What py-spy wrote of a process. Raises OSError and ValueError."""
-    with open_regular(one.trace) as file:
-        frames, stacks, time_us, thread, stack = chrome_trace(file)
+    frames, stacks, time_us, thread, stack = chrome_trace(one.trace)
     if not any(stacks):
         raise ValueError("it runs no Python, or was not seen to")
     return ProcessStacks(
@@ -126,55 +129,30 @@ def taken(one: source.Sampled) -> ProcessStacks:
     )
 
 
-def program_lines(processes: Iterable[ProcessStacks]) -> dict[tuple[str, int], str]:
-    """(file, line) -> its text, of the program's own lines among all that were seen."""
-    wanted: dict[tuple[int, str], set[int]] = {}
-    for process in processes:
-        for frame in process.frames:
-            if own(frame) and frame.line > 0:
-                wanted.setdefault((process.pid, frame.file), set()).add(frame.line)
+def program_lines(
+    processes: Iterable[ProcessStacks], views: Mapping[int, View]
+) -> dict[tuple[str, int], str]:
+    """
+    (file, line) -> its text, of the program's own lines among all that were seen.
+
+    *views*: how each process sees files, by its pid. The names of files are the program's choice, so there is
+    a limit on how many are read and on how long that takes.
+    """
     found: dict[tuple[str, int], str] = {}
-    for (pid, file), numbers in wanted.items():
-        missing = {n for n in numbers if (file, n) not in found}
-        if missing and len(found) + len(missing) <= MAX_LINES:
-            text = source_of(pid, file)
-            found |= {(file, n): text[n - 1].strip()[:MAX_LINE] for n in missing if n <= len(text)}
+    deadline = time.monotonic() + MOST_SECONDS
+    for process in processes:
+        wanted: dict[str, set[int]] = {}
+        room = MAX_LINES - len(found)
+        for frame in process.frames:
+            if own(frame) and frame.line > 0 and (frame.file, frame.line) not in found and room > 0:
+                wanted.setdefault(frame.file, set()).add(frame.line)
+                room -= 1
+        if (view := views.get(process.pid)) is not None:
+            read = view.read(wanted, seconds=deadline - time.monotonic())
+            found |= {at: text[:MAX_LINE] for at, text in read.items()}
     return found
 
 
 def own(frame: Frame) -> bool:
     """Whether a frame is the program's own."""
     return is_users(Function(frame.file, frame.line, frame.function))
-
-
-def source_of(pid: int, file: str) -> list[str]:
-    """
-    The lines of a file of Python as the process *pid* sees it; none where it may not be read.
-
-    The name comes from the program's memory. So nothing is read for it that its user could not read: only a
-    file ending in .py that belongs to this user, or that everybody may read.
-    """
-    if not file.endswith(".py") or "\0" in file:
-        return []
-    for root, folder in ((f"/proc/{pid}/root", f"/proc/{pid}/cwd"), ("", "")):
-        path = f"{root}{file}" if os.path.isabs(file) else f"{folder}/{file}" if folder else file
-        path = path if root else os.path.realpath(path)
-        if not path.endswith(".py"):
-            continue
-        try:
-            with open_regular(Path(path)) as source_file:
-                seen = os.fstat(source_file.fileno())
-                if not seen.st_mode & stat.S_IROTH and seen.st_uid != _user(pid):
-                    return []
-                return source_file.read(MAX_SOURCE_BYTES).decode(errors="replace").splitlines()
-        except OSError:
-            continue
-    return []
-
-
-def _user(pid: int) -> int:
-    """Whose process it is; nobody's where it has ended."""
-    try:
-        return int(psutil.Process(pid).uids().real)
-    except psutil.Error:
-        return -1

@@ -11,6 +11,9 @@ to count `BEGINS_NS` later. (When `Popen` returns is no good mark: on a busy mac
 Moments are random (py-spy waits for an exponentially distributed time between samples), so what is sampled
 has no rhythm that the program's could meet.
 
+What it writes goes into files that have no name (memfd_create(2)): nothing is left behind by a recorder that
+is killed.
+
 Cost: 10 s take 0.4 s of CPU for a process with one thread of Python, and 1.1 s for one with three and two
 workers (py-spy 0.4.3, two virtual cores that others used as well).
 """
@@ -19,6 +22,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.metadata
+import math
 import mmap
 import os
 import resource
@@ -28,10 +32,10 @@ import subprocess
 import sysconfig
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import psutil
 
@@ -63,8 +67,14 @@ LATEST_S = 5.0
 FINISHES_S = 2.0
 """How long py-spy may take to write its file once it was asked to end; a tenth of a second is usual."""
 
-_MEMORY_BYTES, _FILE_BYTES, _CPU_S = 4 << 30, 64 << 20, 10
-"""What a py-spy may use that was led astray by what it reads."""
+ENDS_S = 1.0
+"""For so long one that was killed is waited for. The kernel may hold it longer; then it is left."""
+
+_MEMORY_BYTES, _FILE_BYTES, _CPU_S = 4 << 30, 16 << 20, 10
+"""
+What a py-spy may use that was led astray by what it reads. 2,500 samples that change 14 frames of 170 bytes
+each, twice, write 12 MB. Reading 16 MB takes a second and 90 MB of memory.
+"""
 
 _PR_SET_PDEATHSIG = 1
 _TIME = struct.Struct("q")
@@ -72,16 +82,22 @@ _TIME = struct.Struct("q")
 
 @dataclass(slots=True)
 class Sampled:
-    """A process that is sampled, or was: `begun_ns` is the zero of py-spy's clock, in Unix ns."""
+    """
+    A process that is sampled, or was: `begun_ns` is the zero of py-spy's clock, in Unix ns.
+
+    `trace` holds what py-spy found, once it has `ended` without a `failure`.
+    """
 
     pid: int
     role: Role
     rate_hz: float
     begun_ns: int
-    trace: Path
+    trace: BinaryIO
+    log: BinaryIO
     spy: subprocess.Popen[bytes]
     ended: bool = False
     failure: str = ""
+    killed_s: float = math.inf
 
 
 def py_spy() -> str:
@@ -121,52 +137,56 @@ def workers_of(pid: int, *, most: int = MOST_WORKERS) -> tuple[int, ...]:
 
 class Stacks:
     """
-    Samples the processes that `begin` is given, once, into files in *folder*.
+    Samples the processes that `begin` is given, once.
 
-    Nothing in here waits, but for `finish` and `close`, which end what still runs.
+    Nothing in here waits, but for `finish` and `close`, which end what still runs and have a limit.
     """
 
-    def __init__(self, folder: Path, *, program: Sequence[str] | None = None) -> None:
+    def __init__(self, *, program: Sequence[str] | None = None) -> None:
         """*program* takes the place of py-spy."""
         self.sampled: list[Sampled] = []
         self.cpu_s = 0.0
         """CPU time of those that have ended, in seconds."""
-        self._folder = folder
         self._program = tuple(program) if program is not None else (py_spy(),)
         self._begun = time.monotonic()
 
     def begin(self, pid: int, *, role: Role, rate_hz: float, seconds: int = SECONDS) -> None:
         """Sample the process *pid* for so many *seconds*."""
-        trace = self._folder / f"{pid}.json"
-        command = [
-            *self._program, "record", "--format", "chrometrace", "--nonblocking", "--idle",
-            "--rate", f"{rate_hz:.0f}", "--duration", str(seconds), "--output", str(trace), "--pid", str(pid),
-        ]  # fmt: skip
         noted = mmap.mmap(-1, _TIME.size)  # shared with the child
-        try:
-            with open(self._folder / f"{pid}.log", "wb") as log:
+        with ExitStack() as on_failure:
+            try:
+                trace, log = (on_failure.enter_context(_unnamed()) for _ in range(2))
                 spy = subprocess.Popen(
-                    command,
+                    [
+                        *self._program, "record", "--format", "chrometrace", "--nonblocking", "--idle",
+                        "--rate", f"{rate_hz:.0f}", "--duration", str(seconds),
+                        "--output", f"/proc/self/fd/{trace.fileno()}", "--pid", str(pid),
+                    ],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    cwd=self._folder,
+                    cwd="/",
+                    pass_fds=(trace.fileno(),),
                     start_new_session=True,  # a Ctrl-C at the terminal is not for it
                     preexec_fn=_ends_with_us(os.getpid(), noted),
-                )
-        except (OSError, subprocess.SubprocessError) as error:
-            raise SourceError(f"py-spy cannot be started: {error}") from error
+                )  # fmt: skip
+            except (OSError, subprocess.SubprocessError) as error:
+                raise SourceError(f"py-spy cannot be started: {error}") from error
+            on_failure.pop_all()
         self._begun = time.monotonic()
         (started_ns,) = _TIME.unpack(noted[: _TIME.size])
         noted.close()
-        self.sampled.append(Sampled(pid, role, rate_hz, started_ns + BEGINS_NS, trace, spy))
+        self.sampled.append(Sampled(pid, role, rate_hz, started_ns + BEGINS_NS, trace, log, spy))
 
     def poll(self, *, seconds: int = SECONDS) -> bool:
         """Whether all have ended; those that should have and did not are ended."""
-        late = time.monotonic() - self._begun > seconds + LATEST_S
+        over_s = time.monotonic() - self._begun - seconds
         for one in self.sampled:
             if not one.ended:
-                self._reap(one, kill=late)
+                if over_s > LATEST_S:
+                    _kill(one)
+                self._reap(one)
+                one.ended = one.ended or time.monotonic() - one.killed_s > ENDS_S
         return all(one.ended for one in self.sampled)
 
     def finish(self) -> None:
@@ -175,38 +195,63 @@ class Stacks:
         for one in running:
             with suppress(OSError):
                 one.spy.send_signal(signal.SIGINT)
-        deadline = time.monotonic() + FINISHES_S
-        while not all(one.ended for one in running) and time.monotonic() < deadline:
-            for one in running:
-                if not one.ended:
-                    self._reap(one, kill=False)
-            time.sleep(0.01)
-        self.close()
+        self._await(running, FINISHES_S)
+        self._end(running)
 
     def close(self) -> None:
-        """End what still runs. Harmless when called twice."""
+        """End what still runs, and drop what was found. Harmless when called twice."""
+        self._end([one for one in self.sampled if not one.ended])
         for one in self.sampled:
-            if not one.ended:
-                self._reap(one, kill=True)
+            one.trace.close()
+            one.log.close()
 
-    def _reap(self, one: Sampled, *, kill: bool) -> None:
-        if kill:
-            with suppress(OSError):
-                one.spy.send_signal(signal.SIGKILL)
-            one.failure = "it did not end in time"
-        code, usage = _wait(one.spy, block=kill)
+    def _end(self, running: Sequence[Sampled]) -> None:
+        """End those that are *running* still; what the kernel does not let go in time is left to it."""
+        for one in running:
+            if not one.ended:
+                _kill(one)
+        self._await(running, ENDS_S)
+        for one in running:
+            one.ended = True
+
+    def _await(self, running: Sequence[Sampled], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not all(one.ended for one in running):
+            for one in running:
+                if not one.ended:
+                    self._reap(one)
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.01)
+
+    def _reap(self, one: Sampled) -> None:
+        code, usage = _wait(one.spy)
         if code is None:
             return
         one.ended = True
         self.cpu_s += usage
-        if code != 0 and not one.failure:
-            one.failure = _reason(self._folder / f"{one.pid}.log") or f"it ended with {code}"
+        if code == -signal.SIGXFSZ:
+            one.failure = f"its stacks take more than {_FILE_BYTES >> 20} MiB"
+        elif code != 0 and not one.failure:
+            one.failure = _reason(one.log) or f"it ended with {code}"
 
 
-def _wait(process: subprocess.Popen[bytes], *, block: bool) -> tuple[int | None, float]:
+def _unnamed() -> BinaryIO:
+    """A file in memory that has no name, and goes when it is closed."""
+    return open(os.memfd_create("perfzero"), "w+b")
+
+
+def _kill(one: Sampled) -> None:
+    with suppress(OSError):
+        one.spy.send_signal(signal.SIGKILL)
+    one.failure = "it did not end in time"
+    one.killed_s = min(one.killed_s, time.monotonic())
+
+
+def _wait(process: subprocess.Popen[bytes]) -> tuple[int | None, float]:
     """Its exit code, None while it runs, and the CPU time that it took in seconds."""
     try:
-        pid, status, used = os.wait4(process.pid, 0 if block else os.WNOHANG)
+        pid, status, used = os.wait4(process.pid, os.WNOHANG)
     except ChildProcessError:  # somebody else has taken it up
         return process.wait(), 0.0
     if pid == 0:
@@ -215,13 +260,10 @@ def _wait(process: subprocess.Popen[bytes], *, block: bool) -> tuple[int | None,
     return process.returncode, used.ru_utime + used.ru_stime
 
 
-def _reason(log: Path) -> str:
+def _reason(log: BinaryIO) -> str:
     """Why py-spy gave up, as it says; empty if it says nothing."""
-    try:
-        with open(log, "rb") as file:
-            said = file.read(1 << 14).decode(errors="replace")
-    except OSError:
-        return ""
+    log.seek(0)  # it wrote where we stand
+    said = log.read(1 << 14).decode(errors="replace")
     if "ermission denied" in said or "ermission Denied" in said or "Operation not permitted" in said:
         return "this user may not read the program's memory"
     lines = [line.strip() for line in said.splitlines() if line.strip()]
