@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from perfzero.attribute.clock import find_clock, find_lag
-from simulated_kernels import simulate
+from perfzero.attribute.mixing import Kernels
+from simulated_kernels import BEGIN_NS, simulate
 
 
 @pytest.mark.parametrize("offset_ns", [0, 3_000, -17_000, 40_000])
@@ -66,6 +67,21 @@ def test_an_offset_out_of_reach_is_not_taken_for_another(offset_ns: int) -> None
     for seed in range(4):
         s = simulate(seed=seed, steps=10, offset_ns=offset_ns)
         assert not find_clock(s.start_ns, s.end_ns, [s.amounts], s.kernels).known
+
+
+def test_kernels_that_take_turns_say_nothing_of_the_clock() -> None:
+    """An offset of one kernel fits as well as none, with the rates exchanged."""
+    rates = np.array([1e3, 5e3, 2e3, 9e3, 4e3, 7e3])
+    for lengths, known in (((55_000,) * 2, False), ((20_300, 90_100, 33_700, 71_900), True)):
+        position = np.arange(400) % len(lengths)
+        length = np.array(lengths)[position]
+        borders = BEGIN_NS + np.append(0, np.cumsum(length))
+        edges = np.arange(borders[0], borders[-1], 50_000)
+        moved = np.append(0.0, np.cumsum(rates[position] * length))
+        counted = np.diff(np.interp(edges, borders, moved))
+        noise = 1 + 0.005 * np.random.default_rng(1).standard_normal(len(counted))
+        kernels = Kernels(borders[:-1], borders[1:], position, position)
+        assert find_clock(edges[:-1], edges[1:], [counted * noise], kernels).known == known
 
 
 def test_an_offset_that_cannot_be_known_well_is_not_used() -> None:

@@ -15,7 +15,8 @@ import pytest
 
 from hand_written_look import BASE_NS, Look
 from perfzero.attribute.breakdown import UNATTRIBUTED_ROW, Breakdown
-from perfzero.attribute.counted import Figure, in_order
+from perfzero.attribute.counted import TOO_MANY, Counting, Figure, count, in_order
+from perfzero.attribute.mixing import Kernels
 from perfzero.attribute.tree import CLOCK_UNKNOWN, NOT_SAMPLED, SEVERAL_GPUS, break_down
 from perfzero.traces import Trace
 from perfzero.values import FloatArray, Samples
@@ -282,3 +283,75 @@ def test_samples_are_brought_in_order() -> None:
     assert found.end_ns.tolist() == [100, 200, 300, 400]
     assert found.column("dram_read_bytes").tolist() == [1, 2, 4, 5]
     assert len(in_order(Samples.empty())) == 0
+
+
+def reads(breakdown: Breakdown, name: str) -> Figure | None:
+    (row,) = (k.row for k in breakdown.kernels if k.row.name == name)
+    assert row.counted is not None
+    return row.counted.dram_read_bytes
+
+
+@pytest.mark.parametrize(("part", "percent"), [(0.7, "70 %"), (0.6, "60 %")])
+def test_samples_in_a_part_of_the_trace_say_how_large_it_is(
+    tmp_path: Path, part: float, percent: str
+) -> None:
+    trace = a_trace(tmp_path)
+    samples = sampled(trace)
+    found = break_down(trace, samples.where(np.arange(len(samples)) < part * len(samples)))
+
+    [doubt] = found.doubts
+    assert percent in doubt
+    assert kernel(found, "norm", "dram_read_bytes").value == pytest.approx(bytes_of("norm"), rel=0.05)
+
+
+@pytest.mark.parametrize("part", [0.1, 0.4])
+def test_samples_in_less_than_half_of_the_trace_tell_nothing(tmp_path: Path, part: float) -> None:
+    trace = a_trace(tmp_path)
+    samples = sampled(trace)
+    found = break_down(trace, samples.where(np.arange(len(samples)) < part * len(samples)))
+
+    assert any("too little" in doubt for doubt in found.doubts)
+    assert reads(found, "norm") is None
+    assert found.sampled is not None
+    assert found.sampled.seen == pytest.approx(part, abs=0.03)
+
+
+def test_with_an_unknown_clock_what_any_of_its_offsets_would_change_is_not_told(tmp_path: Path) -> None:
+    trace = a_trace(tmp_path)
+    right = break_down(trace, sampled(trace))
+    wrong = break_down(trace, sampled(trace, late_us=100.0))
+
+    assert CLOCK_UNKNOWN in wrong.doubts
+    for name in NAMES:
+        told, unsure = reads(right, name), reads(wrong, name)
+        assert told is not None
+        assert unsure is not None
+        assert math.isnan(unsure.value) or unsure.low < bytes_of(name) < unsure.high
+        assert unsure.high - unsure.low > 4 * (told.high - told.low)
+    assert wrong.counted is not None
+    assert wrong.counted.dram_read_bytes is not None
+    assert wrong.counted.dram_read_bytes.value == pytest.approx(bytes_of(*NAMES), rel=0.1)
+
+
+def overlapping(kernels: int, samples: int) -> Counting:
+    """What is counted of *kernels* that all run at once throughout *samples*."""
+    edges = 10**12 + np.arange(samples + 1) * 50_000
+    number = np.arange(kernels)
+    counting = count(
+        Kernels(edges[0] + number, np.full(kernels, edges[-1]), number, number),
+        Samples(edges[:-1], edges[1:], {"dram_read_bytes": np.full(samples, 1e6)}),
+        number,
+    )
+    assert counting is not None
+    return counting
+
+
+def test_more_kernels_at_once_than_can_be_solved_for_are_not_shared_out_to() -> None:
+    few = overlapping(8, 300)
+    assert few.doubts == ()
+    assert few.told([np.arange(8)])[0].dram_read_bytes is not None
+
+    for many in (overlapping(300, 1000), overlapping(1_200, 50), overlapping(50_000, 50)):
+        assert many.doubts == (TOO_MANY,)
+        assert many.told([np.arange(8)])[0].dram_read_bytes is None
+        assert many.sampled.samples > 0

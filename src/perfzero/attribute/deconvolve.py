@@ -9,19 +9,20 @@ wrote may leave the L2 only while the next ones run, and is theirs then.
 
 The error of a sum follows from the normal matrix, in which kernels that always run together have errors of
 opposite sign: each may be unknown where their sum is known well. It grows with what the fit leaves over, and
-by what single kernels differ from the mean of their position.
+by what single kernels differ from the mean of their position. Where the clock is not known, it grows by how
+the amounts differ over all that the clock may be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from perfzero.attribute.mixing import Mixing
-from perfzero.attribute.rates import INSTANCE_NOISE, Fit, fit_rates
+from perfzero.attribute.rates import INSTANCE_NOISE, Fit, fit_rates, solve
 from perfzero.values import FloatArray, IntArray
 
 INTERVAL = 1.96
@@ -54,7 +55,7 @@ class Shared:
 
     `counted` is what the samples hold, `unattributed` what of it no kernel takes, less than 0 where kernels
     take too much. `seen`: share of the kernels' time that lies in samples. `mixing`: of the samples that were
-    fitted.
+    fitted. `astray` (s, k): by how much the amounts differ at other clocks that are as likely.
     """
 
     amounts: FloatArray
@@ -63,6 +64,7 @@ class Shared:
     seen: float
     mixing: Mixing
     fit: Fit | None
+    astray: FloatArray | None = None
 
     @property
     def total(self) -> float:
@@ -78,7 +80,10 @@ class Shared:
             spread = (time.toarray() * self.fit.solve(time.T.toarray()).T).sum(axis=1)
         else:
             spread = (np.asarray(time @ self._drawn(self.fit)) ** 2).mean(axis=1)
-        return np.asarray(np.sqrt(spread * self._excess + self._own(sets)), np.float64)
+        spread = spread * self._excess + self._own(sets)
+        if self.astray is not None:
+            spread = spread + (np.asarray(sets @ self.astray.T) ** 2).mean(axis=1)
+        return np.asarray(np.sqrt(spread), np.float64)
 
     def _drawn(self, fit: Fit) -> FloatArray:
         """
@@ -99,6 +104,9 @@ class Shared:
             return np.zeros((sets.shape[0], sets.shape[0]))
         time = (sets @ self.mixing.whole).toarray()
         found = time @ self.fit.solve(time.T) * self._excess
+        if self.astray is not None:
+            astray = np.asarray(sets @ self.astray.T)
+            found = found + astray @ astray.T / astray.shape[1]
         return np.asarray(found + np.diag(self._own(sets)), np.float64)
 
     @property
@@ -136,6 +144,25 @@ def share_out(amounts: FloatArray, mixing: Mixing) -> Shared | None:
         mixing=fitted,
         fit=fit,
     )
+
+
+def at_other_clocks(shared: Shared, amounts: FloatArray, here: Mixing, others: Iterable[Mixing]) -> Shared:
+    """
+    *shared* as unsure as it differs from what the same samples tell with other clocks.
+
+    It was made of *amounts* and *here*, and *others* are the same samples with the kernels at other times.
+    """
+    fit = shared.fit
+    if fit is None:
+        return shared
+    fitted = np.isfinite(amounts) & (here.busy_ns > 0)
+    astray = []
+    for mixing in others:
+        system = mixing.where(fitted)
+        rates = solve(amounts[fitted], system, fit.variance, fit.prior, above_zero=False).rates
+        rates[system.tree.idle] = 0.0
+        astray.append(np.maximum(system.whole @ rates, 0.0) - shared.amounts)
+    return replace(shared, astray=np.asarray(astray, np.float64))
 
 
 def is_told(amounts: FloatArray, errors: FloatArray, total: float) -> Any:

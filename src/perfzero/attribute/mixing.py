@@ -41,6 +41,21 @@ The beginning and the end of a kernel get a rate of their own, so long each. On 
 CUT_FROM = 3 * EDGE_NS
 """A kernel that is shorter on average stays in one piece: its middle would be less than its ends."""
 
+MOST_PAIRS = 2_000_000
+"""Of a sample and a kernel in it. Where none overlap, 100,000 kernels in 50,000 samples make 150,000."""
+
+MOST_PRODUCTS = 30_000_000
+"""
+Terms of the normal matrix: for each sample the square of how many positions are in it. 7,000 samples with 64
+kernels at once throughout have so many, and one quantity takes 3 s then.
+"""
+
+MOST_FACTORING = 500_000_000
+"""
+Multiplications in its factors, about: unknown rates times the mean of those squares, for what stands in one
+sample is tied together. With 400 of 3,000 positions in each sample of 2 ms one quantity takes 10 s.
+"""
+
 ALIKE = 0.25
 """Lengths at one position that spread by more than this share of their mean are those of unlike work."""
 
@@ -151,6 +166,22 @@ def overlaps(
     sample = np.arange(len(interval)) - np.repeat(np.cumsum(many) - many - first, many)
     time = np.minimum(sample_end[sample], end[interval]) - np.maximum(sample_start[sample], start[interval])
     return sample, interval, time
+
+
+def is_solvable(sample_start: IntArray, sample_end: IntArray, kernels: Kernels) -> bool:
+    """Whether samples and *kernels* make a system that is solved in seconds; a stranger's may not be."""
+    first = np.searchsorted(sample_end, kernels.start_ns, "right")
+    many = np.maximum(np.searchsorted(sample_start, kernels.end_ns, "left") - first, 0)
+    if many.sum() > MOST_PAIRS:
+        return False
+    sample, kernel, _time = overlaps(sample_start, sample_end, kernels.start_ns, kernels.end_ns)
+    positions = int(kernels.position.max(initial=-1)) + 1
+    pairs = np.unique(sample * max(positions, 1) + kernels.position[kernel])
+    together = np.bincount(pairs // max(positions, 1)).astype(np.float64)
+    if not len(together):
+        return True
+    factoring = max(positions * float(np.mean(together**2)), float(together.max()) ** 3 / 3)
+    return float(np.sum(together**2)) <= MOST_PRODUCTS and factoring <= MOST_FACTORING
 
 
 def grow_tree(kernels: Kernels) -> tuple[Tree, IntArray, FloatArray]:

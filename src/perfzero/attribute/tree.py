@@ -136,7 +136,7 @@ def _with_counters(breakdown: Breakdown, table: _Table, counting: Counting) -> B
         ),
         sampled=counting.sampled,
         counted=counting.told([np.arange(len(table.length_ns))])[0],
-        doubts=(*breakdown.doubts, *_doubts_of(counting.sampled)),
+        doubts=(*breakdown.doubts, *_doubts_of(counting.sampled), *counting.doubts),
     )
 
 
