@@ -142,6 +142,27 @@ def test_nothing_is_denied_of_a_program_that_the_trace_does_not_tell(tmp_path: P
         assert topic not in conditions(look)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "optimizer"),
+    [("ncclDevKernel_AllReduce", False), ("triton_poi_fused_add", False), ("adam", True)],
+)
+def test_what_is_sure_to_hold_no_product_leaves_nothing_open(
+    tmp_path: Path, kernel: str, optimizer: bool
+) -> None:
+    program = convolution(Program(tmp_path), LAST)
+    program.run("x", "elses::op", [[64]], BF16, kernel=kernel, optimizer=optimizer)
+
+    assert program.seen("channels_last") == Condition("channels_last", False, 0)
+
+
+def test_a_compiler_hides_of_what_type_activations_are(tmp_path: Path) -> None:
+    program = Program(tmp_path).run("fc", "aten::mm", [[512, 768], [768, 64]], FLOAT)
+    program.run("norm", "aten::native_layer_norm", [[16, 512, 768]], FLOAT)
+    program.run("act", "CompiledFunction", [[64]], BF16, kernel="triton_poi_fused_add")
+
+    assert program.seen("activations") is None
+
+
 def test_what_was_launched_before_operators_were_recorded_is_known_by_its_kernel(tmp_path: Path) -> None:
     program = convolution(Program(tmp_path), LAST, kernel="conv")
     seen = program.run("conv1", "", [], BF16, kernel="conv").seen("channels_last")
@@ -288,6 +309,42 @@ def test_convolutions_on_square_images_are_no_attention(tmp_path: Path) -> None:
     assert seen.share == pytest.approx(0.3)
 
 
+def test_attention_in_a_module_and_in_the_one_above_counts_once(tmp_path: Path) -> None:
+    program = attention(Program(tmp_path), softmax="blocks.0.softmax")
+    seen = attention(program, module="blocks.0.cross").seen("fused_attention")
+
+    assert seen is not None
+    assert {row.name: row.share for row in seen.rows} == pytest.approx(
+        {"blocks.0": 0.5, "blocks.0.cross": 0.5}
+    )
+
+
+def test_the_gradients_of_keys_and_values_are_products_of_turned_scores(tmp_path: Path) -> None:
+    program = attention(Program(tmp_path), keys=1500)
+    program.run("", "aten::bmm", [[192, 1500, 1024], [192, 1024, 64]], BF16, us=600, backward=True)
+    seen = program.seen("fused_attention")
+
+    assert seen is not None
+    assert seen.share == pytest.approx(1)
+
+
+@pytest.mark.parametrize("products", [[[192, 512, 64], [192, 64, 512]], [[192, 512, 512], [192, 512, 64]]])
+def test_one_product_beside_a_softmax_does_not_make_it_attention(
+    tmp_path: Path, products: list[list[int]]
+) -> None:
+    program = Program(tmp_path).run("mix", "aten::bmm", products, BF16)
+
+    assert program.run("mix", "aten::_softmax", [[16, 12, 512, 512]], BF16).seen("fused_attention") is None
+
+
+def test_attention_over_five_dimensions_is_left_open(tmp_path: Path) -> None:
+    program = Program(tmp_path).run("pair", "aten::bmm", [[192, 512, 64], [192, 64, 512]], BF16)
+    program.run("pair", "aten::_softmax", [[2, 8, 12, 512, 512]], BF16)
+    program.run("pair", "aten::bmm", [[192, 512, 512], [192, 512, 64]], BF16)
+
+    assert program.seen("fused_attention") is None
+
+
 @pytest.mark.parametrize("queries", [1, 49])
 def test_of_small_windows_nothing_is_said(tmp_path: Path, queries: int) -> None:
     assert attention(Program(tmp_path), queries=queries, keys=49).seen("fused_attention") is None
@@ -321,22 +378,23 @@ def test_attention_by_a_fused_kernel_needs_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("operator", "kernel", "launches", "holds"),
+    ("operator", "kernel", "launches", "others", "holds"),
     [
-        ("aten::add_", "add", 30, True),
-        ("aten::add_", "add", 20, None),  # a tenth
-        ("aten::add_", "add", 3, False),
-        ("aten::_foreach_add_", "multi_tensor_apply_kernel", 30, None),
-        ("aten::_fused_adamw_", "multi_tensor_apply_kernel", 30, False),
-        ("", "multi_tensor_apply_kernel<AdamFunctor>", 30, False),
+        ("aten::add_", "add", 30, 20, True),
+        ("aten::add_", "add", 20, 180, None),  # a tenth
+        ("aten::add_", "add", 30, 700, False),  # a twenty-fifth
+        ("aten::add_", "add", 3, 5, False),  # three a step
+        ("aten::_foreach_add_", "multi_tensor_apply_kernel", 30, 20, None),
+        ("aten::_fused_adamw_", "multi_tensor_apply_kernel", 30, 20, False),
+        ("", "multi_tensor_apply_kernel<AdamFunctor>", 30, 20, False),
     ],
 )
 def test_an_optimizer_that_launches_much_is_told_from_a_fused_one(
-    tmp_path: Path, operator: str, kernel: str, launches: int, holds: bool | None
+    tmp_path: Path, operator: str, kernel: str, launches: int, others: int, holds: bool | None
 ) -> None:
     program = Program(tmp_path)
-    for _ in range(1 if launches == 30 else 9):
-        program.run("fc", "aten::y", [[1]], BF16, us=1, launches=20)
+    for _ in range(others // 20 or 1):
+        program.run("fc", "aten::y", [[1]], BF16, us=1, launches=min(others, 20))
     program.run("", operator, [[64]], FLOAT, optimizer=True, launches=launches, us=5, kernel=kernel)
     seen = program.seen("fused_optimizer")
 

@@ -175,9 +175,9 @@ def _on_scores(b: Breakdown, softmax: Sequence[CallRow]) -> tuple[tuple[Part, ..
                 shapes.setdefault(path, set()).add(_flat(shape))
                 break
     kept: list[tuple[str, CallRow]] = []
-    for path, flats in shapes.items():
-        below = [p for p in by_module if p == path or (path and p and parent(p) == path)]
-        kept += [(path, r) for p in below for r in by_module[p] if _works_on(r.call, flats)]
+    for module, rows in by_module.items():
+        path = module if module in shapes else parent(module)
+        kept += [(path, r) for r in rows if path in shapes and _works_on(r.call, shapes[path])]
     understood = _share(r for _, r in kept if _is(r.call, SOFTMAX))
     return _grouped((replace(r, module=path) for path, r in kept), lambda r: r.module or ""), understood
 
