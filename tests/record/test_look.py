@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from perfzero.record.launch import Invoker
-from perfzero.record.look import LONGEST_ANSWER, Looks, parent_of
+from perfzero.record.look import LONGEST_ANSWER, MOST_LINES, Looks, parent_of
 from perfzero.values import Look
 
 ME = os.getpid()
@@ -160,6 +160,49 @@ def test_each_word_waits_for_the_counters_and_for_the_slowest_process(
     assert counters.did[-1] == "stop"
 
 
+def test_those_that_are_ready_wait_for_the_others_only_for_a_while(
+    looks: Looks, ended: Ended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One rank has stopped stepping: the other is looked into, and the one is let go."""
+    one, other, counters = connected(looks), connected(looks), Counted()
+    looks.ask({ME: ()}, counters)
+    counters.opened = counters.started = True
+    for channel in (one, other):
+        say(channel, looks, {"found": {"step_s": 0.1, "steps": 3}})
+    say(one, looks, {"ready": {}})
+    assert counters.did == [(0.1, 3)]
+    monkeypatch.setattr("perfzero.record.look.time.monotonic", lambda: looks._until_s + 0.001)
+    looks.hear()
+    assert counters.did[1:] == ["start"]
+    assert [heard(one), heard(other)] == [["look", "prepare", "go"], ["look", "prepare"]]
+    say(one, looks, {"traced": {}})
+    assert counters.did[1:] == ["start", "stop"]
+    assert [look.reason for look in ended] == ["it was not ready for its look in time"]
+    assert other.recv(1) == b""
+    say(one, looks, {"looked": {"at_ns": [1, 2]}})
+    assert [look.reason for look in ended][1:] == [""]
+    assert not looks.at_work
+
+
+def test_counters_are_given_back_when_nobody_becomes_ready(
+    looks: Looks, ended: Ended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channel, counters = connected(looks), Counted()
+    looks.ask({ME: ()}, counters)
+    counters.opened = True
+    say(channel, looks, {"found": {"step_s": 0.5, "steps": 3}})
+    until = looks._until_s
+    monkeypatch.setattr("perfzero.record.look.time.monotonic", lambda: until - 0.001)
+    looks.hear()
+    assert looks.at_work
+    monkeypatch.setattr("perfzero.record.look.time.monotonic", lambda: until + 0.001)
+    looks.hear()
+
+    assert counters.did == [(0.5, 3), "stop"]
+    assert [look.reason for look in ended] == ["it was not ready for its look in time"]
+    assert not looks.at_work
+
+
 def test_counters_are_given_back_when_the_process_ends_before_its_steps(looks: Looks, ended: Ended) -> None:
     channel, counters = connected(looks), Counted()
     looks.ask({ME: ()}, counters)
@@ -254,7 +297,37 @@ def test_who_talks_without_end_is_not_listened_to(looks: Looks, ended: Ended) ->
     assert [look.reason for look in ended] == ["it ended before its steps had"]
 
 
-def test_an_answer_may_take_its_time_but_not_for_ever(looks: Looks, ended: Ended, monkeypatch) -> None:
+@pytest.mark.parametrize("lines", [MOST_LINES - 1, MOST_LINES, 30000])
+def test_who_says_too_many_lines_is_not_listened_to(looks: Looks, ended: Ended, lines: int) -> None:
+    channel, _ = asked(looks)
+    channel.sendall(b"\n" * lines)
+    looks.hear()
+
+    assert [look.reason for look in ended] == (
+        ["it ended before its steps had"] if lines >= MOST_LINES else []
+    )
+
+
+def test_nothing_is_read_out_of_what_is_said_by_who_was_not_asked(
+    looks: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is in the program can connect as often as it likes, and would keep the recorder busy."""
+    read: list[object] = []
+    channel = connected(looks)
+    monkeypatch.setattr("perfzero.record.look.json.loads", read.append)
+    say(channel, looks, {"found": {}})
+    assert [agent.answered for agent in looks.agents] == [False]
+    channel.sendall(b"{}\n" * MOST_LINES)
+    looks.hear()
+    looks.hear()
+
+    assert read == []
+    assert not looks.agents
+
+
+def test_an_answer_may_take_its_time_but_not_for_ever(
+    looks: Looks, ended: Ended, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("perfzero.record.look.GRACE_S", 0.0)
     asked(looks)
     looks.hear()

@@ -57,7 +57,15 @@ WITHIN_S = 60.0
 GRACE_S = 30.0
 """... and for so much longer its answer: the profiler has to stop, and the trace to be written."""
 
+PREPARED_S = 3.0
+"""And two steps: for so long those that are ready wait for the others, one of which may never be."""
+
 LONGEST_ANSWER = 1 << 16
+"""Bytes, of all that one process says."""
+
+MOST_LINES = 8
+"""An agent says five in its life."""
+
 LARGEST_TRACE = 512 << 20
 """Bytes, as many as `store.kineto` reads: more than a million events of the size that they have on a CPU."""
 
@@ -119,6 +127,7 @@ class Agent:
     channel: socket.socket
     pid: int
     heard: bytes = b""
+    lines: int = 0
     asked_ns: int | None = None
     gpus: tuple[int, ...] = ()
     answered: bool = False
@@ -161,6 +170,8 @@ class Looks:
         self._traces: list[tuple[Path, str]] = []
         self._counters: Counters = NoCounters()
         self._stage: Literal["asked", "opening", "open", "starting", "sampling", "over"] = "over"
+        self._step_s = 0.0
+        self._until_s = 0.0  # by the monotonic clock
 
     def open(self, user: Invoker | None) -> None:
         """Prepare the meeting place, for a program of *user*. Raises OSError."""
@@ -257,24 +268,32 @@ class Looks:
     def _go_on(self, agents: Sequence[Agent]) -> None:
         """Bring the looks of *agents* and the sampling beside them a step further, where both are ready."""
         if self._stage == "asked" and (found := [a for a in agents if a.said == "found"]):
-            self._counters.open(max(a.step_s for a in found), max(a.steps for a in found))
+            self._step_s = max(a.step_s for a in found)
+            self._counters.open(self._step_s, max(a.steps for a in found))
             self._stage = "opening"
         if self._stage == "opening" and self._counters.opened:
+            self._until_s = time.monotonic() + PREPARED_S + 2 * self._step_s
             self._stage = "open"
         if self._stage in ("open", "starting", "sampling"):
             self._let([a for a in agents if a.said == "found" and not a.told], "prepare")
-        begun = [a for a in agents if a.told]
-        if self._stage == "open" and begun and all(a.said == "ready" for a in begun):
+        late = self._stage != "asked" and time.monotonic() > self._until_s
+        waited_for = [a for a in agents if a.told and a.said == "found" and not late]
+        ready = [a for a in agents if a.told and a.said == "ready"]
+        if self._stage == "open" and ready and not waited_for:
             self._counters.start()
             self._stage = "starting"
         if self._stage == "starting" and self._counters.started:
             self._stage = "sampling"
         if self._stage == "sampling":
-            self._let([a for a in agents if a.said == "ready" and a.told == "prepare"], "go")
-        sampled = self._stage == "sampling" and not any(a.said in ("found", "ready") for a in begun)
-        if sampled or not agents:
+            self._let([a for a in ready if a.told == "prepare"], "go")
+        given_up = self._stage == "open" and late and not ready
+        sampled = self._stage == "sampling" and not waited_for and not ready
+        if sampled or given_up or not agents:
             self._counters.stop()
             self._stage = "over"
+            for left in [a for a in agents if a.at_work and a.said != "traced"]:
+                left.channel.close()  # it goes on as if there had been no look
+                self._end(left, reason="it was not ready for its look in time")
 
     def _let(self, agents: Sequence[Agent], word: Literal["prepare", "go"]) -> None:
         for agent in agents:
@@ -286,15 +305,18 @@ class Looks:
             return
         over = True  # it has ended, or talks too much
         try:
-            while len(agent.heard) <= LONGEST_ANSWER and (part := agent.channel.recv(4096)):
+            while len(agent.heard) <= LONGEST_ANSWER and (part := agent.channel.recv(LONGEST_ANSWER)):
                 agent.heard += part
         except BlockingIOError:  # it says nothing more for now
             over = False
         except OSError:
             pass
-        while b"\n" in agent.heard and not agent.answered:
-            line, _, agent.heard = agent.heard.partition(b"\n")
-            self._take(agent, line)
+        *lines, agent.heard = agent.heard.split(b"\n", MOST_LINES - agent.lines)
+        agent.lines += len(lines)
+        for line in lines:
+            if agent.asked_ns is not None and not agent.answered:
+                self._take(agent, line)
+        over = over or agent.lines >= MOST_LINES
         if agent.answered or agent.asked_ns is None:
             agent.answered = agent.answered or over
             return
