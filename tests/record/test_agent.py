@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -73,6 +74,16 @@ def soon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (source / name).write_text(text)
     monkeypatch.setattr(look_module, "AGENT", source)
     monkeypatch.setattr(look_module, "LEAST_S", 0.0)
+
+
+def agent_with(**values: str) -> None:
+    """The agent's constants *values* are others; of those that `soon` has left."""
+    path = look_module.AGENT / "_perfzero_agent.py"
+    text = path.read_text()
+    for name, value in values.items():
+        text, found = re.subn(rf"^{name} = .*$", f"{name} = {value}", text, flags=re.MULTILINE)
+        assert found == 1
+    path.write_text(text)
 
 
 @contextmanager
@@ -278,6 +289,221 @@ print(torch.TRACING)
     assert (code, err) == (0, "")
     assert out == "['prepare', 'start', 'stop', 'prepare']\n1 []\n[]\nTrue 0\n"
     assert [look.reason for look in ended] == ["the program profiles itself"]
+
+
+THREAD = """
+begun = threading.Event()
+def other():
+    begun.wait()
+    {work}
+thread = threading.Thread(target=other)
+thread.start()
+x = 0
+while more():
+    x = model(x)
+    optimizer.step()
+    if torch.TRACING == {when}:
+        begun.set()
+        while thread.is_alive(): time.sleep(0.001)
+    if not thread.is_alive(): break
+print(torch.TRACING)
+"""
+
+PROFILES = "torch.autograd.profiler.profile(use_device=0, record_shapes=0, use_kineto=1)._prepare_trace()"
+
+
+@pytest.mark.parametrize("when", [["prepare"], ["prepare", "start"]])
+def test_a_look_makes_way_for_a_profiler_in_another_thread(when: list[str]) -> None:
+    """Only the main thread can stop ours, and it does so in the midst of whatever it is doing."""
+    with looks() as (made, ended):
+        code, out, err = run(MODEL + THREAD.format(work=PROFILES, when=when) + STATE, made)
+
+    assert (code, err) == (0, "")
+    assert out == "['prepare', 'start', 'stop', 'prepare']\n1 []\n[]\nTrue 0\n"
+    assert [look.reason for look in ended] == ["the program profiles itself"]
+
+
+def test_a_look_makes_way_for_ranges_that_the_program_emits() -> None:
+    """They raise where a profiler is at work."""
+    own = """
+while more():
+    model(0)
+    optimizer.step()
+    if torch.TRACING == ["prepare", "start"]: torch.autograd.profiler.emit_nvtx().__enter__()
+print(torch.TRACING)
+"""
+    with looks() as (made, ended):
+        code, out, err = run(MODEL + own + STATE, made)
+
+    assert (code, err) == (0, "")
+    assert out == "['prepare', 'start', 'stop', 'nvtx']\n1 []\n[]\nTrue 0\n"
+    assert [look.reason for look in ended] == ["the program profiles itself"]
+
+
+def test_what_goes_wrong_in_another_thread_stops_the_profiler_in_the_main_one() -> None:
+    deep = "torch.Deep(60)(0)"
+    nest = DEEP.replace("Nest", "Deep").replace("model = Deep(60)", "torch.Deep = Deep")
+    stopped = """
+where = []
+plain = torch.autograd.profiler.profile.__exit__
+def stop(self, *rest): where.append(threading.current_thread() is threading.main_thread()); plain(self, *rest)
+torch.autograd.profiler.profile.__exit__ = stop
+"""
+    program = MODEL + nest + stopped + THREAD.format(work=deep, when=["prepare", "start"])
+    with looks() as (made, ended):
+        code, out, err = run(program + "time.sleep(0.1); print(where)" + STATE, made)
+
+    assert (code, err) == (0, "")
+    assert out.startswith("['prepare', 'start', 'stop']\n[True]\n1 []\n")
+    assert [look.reason for look in ended] == ["its modules are nested too deeply"]
+
+
+LEAVES = """
+while torch.TRACING != {when}: model(0); optimizer.step(); time.sleep(0.005)
+end = time.monotonic() + 20
+{work}
+while torch.TRACING[-1] != "stop" and time.monotonic() < end: pass
+print(torch.TRACING)
+"""
+
+
+@pytest.mark.parametrize(
+    ("values", "when", "reason"),
+    [
+        ({"TRACE_S": "0.2"}, ["prepare", "start"], "its traced steps took too long"),
+        ({"GO_WITHIN_S": "0.2"}, ["prepare"], "no step began when all was ready"),
+    ],
+)
+def test_a_program_that_steps_no_more_is_not_profiled_for_long(
+    values: dict[str, str], when: list[str], reason: str
+) -> None:
+    """It calls no module either: the profiler is stopped between two statements, whatever they are."""
+    agent_with(**values)
+    with looks() as (made, ended):
+        code, out, err = run(MODEL + LEAVES.format(when=when, work="") + "time.sleep(0.1)" + STATE, made)
+
+    assert (code, err) == (0, "")
+    assert out == "['prepare', 'start', 'stop']\n1 []\n[]\nTrue 0\n"
+    assert [look.reason for look in ended] == [reason]
+
+
+def test_a_profiler_that_is_ready_does_not_wait_for_the_recorder_for_long() -> None:
+    agent_with(GO_WITHIN_S="0.1")
+    counters = Slow()
+    counters.start = lambda: setattr(counters, "asked_s", time.monotonic() + 99)  # type: ignore[method-assign]
+    with looks() as (made, ended):
+        program = MODEL + "more.left = 300\n" + TRAIN + "print(torch.TRACING)" + STATE
+        env = environment(made)
+        child = subprocess.Popen([sys.executable, "-c", program], env=env, stdout=subprocess.PIPE, text=True)
+        while child.poll() is None:
+            made.hear()
+            made.ask({child.pid: ()}, counters)
+            time.sleep(0.005)
+        out, _ = child.communicate(timeout=30)
+
+    assert out == "x 1196\n['prepare', 'start', 'stop']\n1 []\n[]\nTrue 0\n"
+    assert [look.reason for look in ended] == ["the recorder was not ready in time"]
+
+
+GROWS = """
+held = []
+plain = optimizer.step
+def step():
+    if torch.TRACING == ["prepare", "start"]: held.append(b"x" * (10 << 20))
+    plain()
+optimizer.step = step
+"""
+
+
+@pytest.mark.parametrize(("most", "steps"), [("64 << 20", 3), ("25 << 20", 2), ("18 << 20", 1)])
+def test_fewer_steps_are_traced_where_they_take_much_memory(most: str, steps: int) -> None:
+    """10 MiB each; a step more must not be more than allowed."""
+    agent_with(MOST_GROWN=most)
+    with looks() as (made, ended):
+        code, _, err = run(MODEL + GROWS + TRAIN, made)
+
+    assert (code, err) == (0, "")
+    assert [(look.reason, len(look.steps_ns) - 1) for look in ended] == [("", steps)]
+
+
+def test_a_step_that_takes_too_much_memory_is_not_traced_to_its_end() -> None:
+    agent_with(MOST_GROWN="8 << 20")
+    work = 'held = b"x" * (10 << 20)'
+    with looks() as (made, ended):
+        code, out, err = run(
+            MODEL + LEAVES.format(when=["prepare", "start"], work=work) + "time.sleep(0.1)" + STATE, made
+        )
+
+    assert (code, err) == (0, "")
+    assert out == "['prepare', 'start', 'stop']\n1 []\n[]\nTrue 0\n"
+    assert [look.reason for look in ended] == ["its steps are too many operators to be traced"]
+
+
+@pytest.mark.parametrize(
+    ("when", "traced"),
+    [
+        ("prepare", ["prepare", "prepare", "start", "stop"]),
+        ("start", ["prepare", "start", "stop"]),
+        ("stop", ["prepare", "start", "stop"]),
+    ],
+)
+def test_a_ctrl_c_is_the_programs_and_ends_the_look(when: str, traced: list[str]) -> None:
+    """Right after the profiler was called: one that has begun is stopped, one that was stopped is left."""
+    handles = f"""
+torch.CTRL_C = {when!r}
+try:
+    while more(): model(0); optimizer.step()
+except KeyboardInterrupt:
+    print("caught")
+time.sleep(0.1)
+print(torch.TRACING)
+"""
+    with looks() as (made, ended):
+        code, out, err = run(MODEL + handles + STATE, made)
+
+    assert (code, err) == (0, "")
+    assert out == f"caught\n{traced}\n1 []\n[]\nTrue 0\n"
+    assert [look.reason for look in ended] == ["KeyboardInterrupt: "]
+
+
+def test_a_ctrl_c_that_comes_when_a_look_is_ended_is_the_programs() -> None:
+    """Between two of its statements, where the profiler is stopped because the steps take too long."""
+    agent_with(TRACE_S="0.2")
+    leaves = LEAVES.format(when=["prepare", "start"], work="").replace("\n", "\n    ")
+    program = f"""
+torch.CTRL_C = "stop"
+try: {leaves}
+except KeyboardInterrupt: print("caught", torch.TRACING)
+time.sleep(0.1)
+"""
+    with looks() as (made, _):
+        code, out, err = run(MODEL + program + STATE, made)
+
+    assert (code, err) == (0, "")
+    assert out == "caught ['prepare', 'start', 'stop']\n1 []\n[]\nTrue 0\n"
+
+
+def test_a_recorder_that_goes_while_the_profiler_stops_leaves_nothing_in_the_program(tmp_path: Path) -> None:
+    slow = f"""
+plain = torch.autograd.profiler.profile.__exit__
+def stop(self, *rest):
+    open({str(tmp_path / "stopping")!r}, "w")
+    time.sleep(0.5)
+    plain(self, *rest)
+torch.autograd.profiler.profile.__exit__ = stop
+"""
+    program = MODEL + slow + TRAIN + "time.sleep(0.2)" + STATE
+    with looks() as (made, _):
+        env = environment(made)
+        child = subprocess.Popen([sys.executable, "-c", program], env=env, stdout=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 20
+        while not (tmp_path / "stopping").exists() and time.monotonic() < deadline:
+            made.hear()
+            made.ask({child.pid: ()})
+            time.sleep(0.005)
+    out, _ = child.communicate(timeout=30)
+
+    assert (child.returncode, out) == (0, "x 596\n1 []\n[]\nTrue 0\n")
 
 
 def test_steps_in_another_thread_than_the_main_one_are_not_looked_into() -> None:

@@ -1,11 +1,14 @@
 """The parts of PyTorch that the agent touches; a program can print what it did with them."""
 
+import os
+import signal
 import sys
 import types
 from collections import OrderedDict
 
 __version__ = "2.99"
 FAIL = ""  # "prepare", "start", "stop": the profiler raises there
+CTRL_C = ""  # the same: there it comes right after the profiler has been called
 RANGES = []  # names of the ranges that were opened, with "/" + name when one is closed
 TRACING = []
 
@@ -96,7 +99,7 @@ _autograd_profiler.record_function = record_function
 
 
 class profile:
-    at_work = False
+    ready = at_work = False
 
     def __init__(self, *, use_device, record_shapes, use_kineto):
         self.device = use_device
@@ -104,18 +107,23 @@ class profile:
     def _do(self, what):
         if what == FAIL:
             raise RuntimeError(f"no {what} today")
+        if what == "start" and not profile.ready:
+            os._exit(139)  # as of a segmentation fault
         TRACING.append(what)
+        profile.ready, profile.at_work = what == "prepare", what == "start"
+        if what == CTRL_C and TRACING.count(what) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
 
     def _prepare_trace(self):
+        if profile.at_work:
+            os._exit(139)
         self._do("prepare")
 
     def _start_trace(self):
         self._do("start")
-        profile.at_work = True
 
     def __exit__(self, *_):
         self._do("stop")
-        profile.at_work = False
 
     def export_chrome_trace(self, path):
         with open(path, "w") as file:
@@ -123,3 +131,13 @@ class profile:
 
 
 _autograd_profiler.profile = profile
+
+
+class emit_nvtx:
+    def __enter__(self):
+        if profile.at_work:
+            raise RuntimeError("Profiler is already enabled on this thread.")
+        TRACING.append("nvtx")
+
+
+_autograd_profiler.emit_nvtx = emit_nvtx
