@@ -32,6 +32,17 @@ def activity(text: str, *inner: Frame, inner_text: str = "") -> Activity:
         ("kept = x[x > 0]", "synchronising"),
         ("if torch.isnan(loss):", "synchronising"),
         ("value = float(loss)", "synchronising"),
+        ("total += float(self.loss.detach())", "synchronising"),
+        ("if loss > 2 * best:", "synchronising"),
+        ("if not loss.isfinite():", "synchronising"),
+        ("assert math.isfinite(loss)", "synchronising"),
+        ("loss = logits[targets != -100].mean()", "synchronising"),
+        ("ids = logits.argmax(-1).tolist()", "synchronising"),
+        ("x = x.to('cpu')", "copying"),
+        ("x = x.to(self.device, torch.bfloat16)", "copying"),
+        ("x = x.to(dtype=torch.float16, device=device)", "copying"),
+        ("x = x.to('cuda:1')", "copying"),
+        ("x = torch.tensor(rows, device=device)", "copying"),
         ("kept.append(out.cpu())", "copying"),
         ("batch = rows.to(device)", "copying"),
         ("x = x.cuda()", "copying"),
@@ -62,6 +73,32 @@ def test_the_text_of_a_line_tells_what_a_function_without_a_frame_does(text: str
         "loss = net(x).mean()",
         "items = list(rows)",
         "print_every = 10",
+        # What looks like a wait, and is the host's own work as often.
+        "ids = [int(t) for t in line.split()]",
+        "total = sum(float(v) for v in row)",
+        "value = float(text)",
+        "x = x.to(torch.bfloat16)",
+        "x = x.to(memory_format=torch.channels_last)",
+        "x = x.to(other)",
+        "classes = np.unique(labels)",
+        "rows = np.nonzero(labels)",
+        'names = table["name"].unique()',
+        "data = array.tolist()",
+        "done.wait()",
+        "rows = batch.numpy()",
+        "if use_loss_scaling:",
+        'if config.loss == "mse":',
+        "if (a == b).all():",
+        'mask = batch["attention_mask"]',
+        'y = F.scaled_dot_product_attention(q, k, v, attn_mask=batch["mask"])',
+        'kept = df[df["age"] > 3]',
+        "y = np.abs(x[x > 0])",
+        "w = weights[i > 3]",
+        "b = data[rows[i] == 3]",
+        "v = [r for r in rows if r[r > 0]]",
+        'x = torch.zeros(n, device="cpu")',
+        'x = torch.tensor(rows, device="cpu")',
+        "x = torch.tensor(rows)",
     ],
 )
 def test_what_waits_for_nothing_is_no_wait(text: str) -> None:
@@ -87,6 +124,24 @@ def test_what_waits_for_nothing_is_no_wait(text: str) -> None:
 )
 def test_a_frame_of_a_library_goes_before_the_text(inner: Frame, expected: str) -> None:
     assert activity("out = step(batch)", inner) == expected
+
+
+@pytest.mark.parametrize("library", ["numpy/lib/_arraysetops_impl.py", "pandas/core/series.py"])
+def test_a_line_that_is_in_a_library_of_the_host_waits_for_no_gpu(library: str) -> None:
+    inner = Frame(f"{SITE}/{library}", 300, "unique")
+
+    assert activity("rows = unique(x.cpu())", inner) == "python"
+    assert activity("rows = f(x)", inner, inner_text="return torch.unique(x)") == "python"
+    # Torch itself may be below it, which makes an array of a tensor.
+    assert activity("y = np.unique(x)", torch("_tensor.py", "Tensor.__array__"), inner) == "synchronising"
+
+
+def test_a_line_whose_time_is_a_librarys_is_not_told_by_what_else_stands_on_it() -> None:
+    metric = Frame(f"{SITE}/torchmetrics/metric.py", 12, "update")
+
+    assert activity("metric.update(loss.item())", metric) == "python"
+    assert activity("total += loss.item()", torch("_jit_internal.py", "fn")) == "synchronising"
+    assert activity("gc.collect()", metric) == "garbage collection"
 
 
 def test_the_frame_that_is_nearest_to_the_innermost_one_decides() -> None:

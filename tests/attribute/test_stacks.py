@@ -183,6 +183,16 @@ def test_a_line_at_which_the_host_waits_while_the_gpu_is_busy_is_harmless() -> N
     assert found.causes[0].share == pytest.approx(1.0, abs=0.03)
 
 
+@pytest.mark.parametrize("text", ["ids = [int(t) for t in line.split()]", "x = x.to(torch.bfloat16)"])
+def test_the_hosts_own_work_while_the_gpu_is_busy_gets_no_gap_that_follows(text: str) -> None:
+    parts: list[Part] = [(at(11), 20, [(0, 20)]), (at(13), 10, []), (at(12, CALL), 5, [(0, 5)])]
+    stacks, samples = made(parts)
+    own = HostStacks(stacks.processes, {**stacks.lines, ("/job/train.py", 11): text})
+
+    assert [c.text for c in host_causes(own, samples).causes] == ["time.sleep(1)"]
+    assert told(parts).causes[0].text == "loss.item()"
+
+
 def test_launching_is_told_where_nothing_else_explains_the_gaps() -> None:
     found = told([(at(12, CALL), 10, [(4, 10)])])
 

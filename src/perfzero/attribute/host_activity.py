@@ -4,7 +4,8 @@ What a stack of Python means: the table from functions and lines to what the hos
 Two things tell. Functions of libraries, from the innermost frame out to the first that is the program's own:
 `torch/serialization.py` writes a checkpoint, whatever called it. And the text of the line, for functions in C
 have no frame: `loss.item()` shows only as the line on which it stands. The table names what is common; a line
-that it does not know is the program's own Python, or where torch is below it, launching.
+that it does not know, or that may mean several things, is the program's own Python, or where torch is below
+it, launching.
 
 Three kinds are told apart by what they do to the GPU's idle time:
 
@@ -97,20 +98,37 @@ _LIBRARY: tuple[tuple[re.Pattern[str], Activity], ...] = tuple(
 )  # fmt: skip
 """`<file>:<function>` of a library's frame, from the innermost one out; of a frame the first that fits."""
 
+_TENSOR = (
+    r"\b(?:\w+\.)*(?:\w*_)?(?:loss|losses\[[^\]]*\]|logits|(?:grad|total)_norm|acc|accuracy|correct)\b"
+    r"(?:\.\w+\([^()]*\))*"
+)
+"""A name that a training loop hardly gives to anything but a tensor, and calls of its methods."""
+
+_NO_ARRAY = r"^(?!.*\b(?:np|numpy|pd|pandas|pl|polars)\.)(?!.*\bfor\b)"
+"""No line of NumPy or pandas, whose arrays are masked and listed alike; nor a loop over plain values."""
+
+_COMPARED = r"\s*(?:[<>]=?|[!=]=)"
+
 _TEXT: tuple[tuple[re.Pattern[str], Activity], ...] = tuple(
     (re.compile(pattern), cast(Activity, activity))
     for pattern, activity in (
         (r"\bgc\.collect\(", "garbage collection"),
         (r"\bempty_cache\(|\bmemory_(stats|summary|snapshot)\(", "allocator"),
         (r"\btorch\.save\(|\bsave_(checkpoint|pretrained|file|model)\(|\bpickle\.dump\(", "checkpoint"),
-        (r"\bsynchronize\(|\.(item|tolist|nonzero|unique|is_nonzero)\(|\btorch\.(nonzero|equal|allclose|"
-         r"unique|argwhere|masked_select|bincount)\(|\.masked_select\(|\.wait\(\)", "synchronising"),
-        (r"\.(cpu|numpy)\(|\.to\(\s*[\"']cpu|device=[\"']cpu", "copying"),
-        (r"\.cuda\((?!.*non_blocking\s*=\s*True)|\.to\((?!.*non_blocking\s*=\s*True).*|"
-         r"\btorch\.(tensor|as_tensor)\(.*device", "copying"),
-        (r"\b(float|int|bool)\(\s*[A-Za-z_][\w.\[\]]*\s*\)|^\s*(el)?if\b.*(loss|\.any\(\)|\.all\(\)|isnan|isinf|"
-         r"isfinite)|^\s*assert\b.*(isnan|isfinite|\.any\(\)|\.all\(\))", "synchronising"),
-        (r"\w\[[^\]]*(mask|keep|valid|[<>]|==|!=|\.bool\(\))[^\]]*\](?!\s*=[^=])", "synchronising"),
+        (r"\bsynchronize\(|\.(item\(\)|is_nonzero\(\)|masked_select\()|\btorch\.(nonzero|equal|allclose|unique|"
+         r"argwhere|masked_select|bincount)\(", "synchronising"),
+        (rf"{_NO_ARRAY}.*(\.nonzero\(|(\btorch\..*|\.detach\(\)|{_TENSOR})\.(tolist|unique)\()",
+         "synchronising"),
+        (r"\.cpu\(|\.to\(\s*[\"']cpu", "copying"),
+        (r"\.cuda\((?!.*non_blocking\s*=\s*True)|\.to\((?!.*non_blocking\s*=\s*True)\s*([^()]*\bdevice\s*=|"
+         r"f?[\"'](cuda|xpu|mps)|torch\.device\(|([\w.]*[._])?(device|dev|rank|gpu)\b)|"
+         r"\btorch\.(tensor|as_tensor)\(.*\bdevice\s*=\s*(?![\"']cpu)", "copying"),
+        (rf"{_NO_ARRAY}.*\b(float|int|bool)\(\s*{_TENSOR}\s*\)", "synchronising"),
+        (rf"^\s*((el)?if|while|assert)\b.*(\btorch\.(isnan|isinf|isfinite|any|all)\(|\.is(nan|inf|finite)\(\)|"
+         rf"\bis(nan|inf|finite)\(\s*{_TENSOR}|{_TENSOR}\s*[<>])", "synchronising"),
+        (rf"{_NO_ARRAY}.*(\w\[\s*~?\s*(\w+\.)*(\w*_)?(mask|keep|valid)\s*\]|"
+         rf"\b(?P<of>\w+)\[\s*(?P=of){_COMPARED}[^\]\"']*\]|"
+         rf"{_TENSOR}\[[^\]\"']*{_COMPARED}[^\]\"']*\])(?!\s*=[^=])", "synchronising"),
         (r"\bsleep\(", "sleeping"),
         (r"\btoken(iz|is)|\btokens? *= *.*\.(split|encode)\(", "tokenising"),
         (r"\b(log|logger|logging|wandb|writer)\.\w+\(|\bprint\(", "logging"),
@@ -120,7 +138,12 @@ _TEXT: tuple[tuple[re.Pattern[str], Activity], ...] = tuple(
         (r"\brequests\.|\burlopen\(|\bsocket\.|\bhttpx?\.", "network"),
     )
 )  # fmt: skip
-"""What the text of a line does; the first that fits."""
+"""
+What the text of a line does; the first that fits.
+
+That a line waits for the GPU is said only if hardly anything else is written so: the gap after it is taken to
+be its own then. What looks the same on the host's own values, such as `float(v)` or `rows[i > 3]`, is Python.
+"""
 
 _STAGES: tuple[tuple[re.Pattern[str], Stage], ...] = tuple(
     (re.compile(pattern), cast(Stage, stage))
@@ -152,6 +175,9 @@ _WORKER_WAITS = re.compile(r"_utils/worker\.py")
 _QUEUE = re.compile(r"/multiprocessing/(queues|connection|synchronize)\.py|/selectors\.py|/threading\.py")
 _TORCH = re.compile(r"(^|-packages/|/pytorch/)torch/")
 """Torch itself, and not what is installed below a folder of this name."""
+
+_ARRAYS = re.compile(r"(^|/)(numpy|pandas|scipy|polars|pyarrow|sklearn|PIL|cv2)/")
+"""What works on the host: a line that is in it waits for no GPU, whatever else stands on it."""
 
 _LAUNCHER = re.compile(r"/bin/[^/]+$")
 
@@ -193,6 +219,9 @@ def _activity(stack: Sequence[Frame], text_of: TextOf) -> Activity:
                 return found
         # What the library's own line calls, for C has no frame.
         inner = _by_text(text_of(below[0]))
+        arrays = any(_ARRAYS.search(f.file.replace("\\", "/")) for f in below)
+        if inner == "synchronising" and arrays:
+            return "python"
         if inner in ("synchronising", "garbage collection", "allocator"):
             assert inner is not None
             return inner
@@ -200,7 +229,11 @@ def _activity(stack: Sequence[Frame], text_of: TextOf) -> Activity:
         if outer in ("checkpoint", "tokenising", "garbage collection"):
             assert outer is not None
             return outer
-        return "launching" if any(_by_library(f) == "launching" for f in below) else outer or "python"
+        if any(_by_library(f) == "launching" for f in below):
+            return "launching"
+        # What waits in C has no frame below it but torch's, or code made by it: else the time is a library's.
+        known = all(f.file.startswith("<") or _TORCH.search(f.file.replace("\\", "/")) for f in below)
+        return "python" if outer is None or (outer in WAITS_FOR_GPU and not known) else outer
     return (_by_text(text_of(stack[0])) if stack else None) or "python"
 
 
