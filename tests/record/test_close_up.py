@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from types import SimpleNamespace
 from typing import Any, cast
 
+import psutil
 import pytest
 
 from perfzero.record import close_up as module
@@ -59,11 +62,19 @@ class Asked:
         self.told.append("stop")
 
 
-def bursts(
-    monkeypatch: pytest.MonkeyPatch, *, left: float, gpus: int, step_s: float, steps: int
-) -> list[Asked]:
-    """What GPUs are told of a look at such steps, with so much memory left."""
-    monkeypatch.setattr(module, "memory_left", lambda: left)
+@pytest.fixture(autouse=True)
+def _roomy(monkeypatch: pytest.MonkeyPatch) -> None:
+    left(monkeypatch)
+
+
+def left(monkeypatch: pytest.MonkeyPatch, here: float = 1e15, cgroup: float = math.inf) -> None:
+    """So much memory is left on the machine and in our cgroup."""
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=here))
+    monkeypatch.setattr(module, "memory_left", lambda: cgroup)
+
+
+def bursts(*, gpus: int, step_s: float, steps: int) -> list[Asked]:
+    """What GPUs are told of a look at such steps."""
     watches = [Asked() for _ in range(gpus)]
     close_up = CloseUp(cast(Any, watches))
     close_up.open(step_s, steps)
@@ -76,27 +87,33 @@ def bursts(
 
 @pytest.mark.parametrize("step_s", [0.0, 0.001, 0.1, 1.0, 8.0, 60.0])
 @pytest.mark.parametrize("steps", [1, 3, 40])
-@pytest.mark.parametrize(("left", "gpus"), [(1e9, 1), (4e9, 2), (6e9, 8), (1e18, 8)])
+@pytest.mark.parametrize(("limit", "gpus"), [(1e9, 1), (4e9, 2), (6e9, 8), (1e18, 8)])
 def test_the_bursts_of_all_gpus_together_take_no_more_memory_than_they_may(
-    monkeypatch: pytest.MonkeyPatch, left: float, gpus: int, step_s: float, steps: int
+    monkeypatch: pytest.MonkeyPatch, limit: float, gpus: int, step_s: float, steps: int
 ) -> None:
-    found = [w.burst for w in bursts(monkeypatch, left=left, gpus=gpus, step_s=step_s, steps=steps)]
+    left(monkeypatch, cgroup=limit)
+    found = [w.burst for w in bursts(gpus=gpus, step_s=step_s, steps=steps)]
     numbers = [length_s * 1e9 / period_ns for period_ns, length_s in filter(None, found)]
 
     assert len(numbers) == gpus
     assert max(numbers) <= SAMPLES
-    assert sum(numbers) * SAMPLE_BYTES <= MEMORY_SHARE * left * (1 + 1e-9)
+    assert sum(numbers) * SAMPLE_BYTES <= MEMORY_SHARE * limit * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(
-    ("left", "gpus", "step_s"), [(64e6, 1, 0.1), (4e9, 8, 0.1), (0.0, 1, 8.0), (1e18, 1, 3600.0)]
-)
-def test_where_too_little_memory_is_left_or_steps_are_too_long_a_look_has_no_burst(
-    monkeypatch: pytest.MonkeyPatch, left: float, gpus: int, step_s: float
+@pytest.mark.parametrize("gpus", [1, 8])
+@pytest.mark.parametrize("where", ["here", "cgroup"])
+def test_where_too_little_memory_is_left_a_look_has_no_burst(
+    monkeypatch: pytest.MonkeyPatch, where: str, gpus: int
 ) -> None:
-    for watch in bursts(monkeypatch, left=left, gpus=gpus, step_s=step_s, steps=3):
-        assert watch.burst is None
-        assert watch.told == []
+    left(monkeypatch, **{where: gpus * 0.6e9})
+
+    for watch in bursts(gpus=gpus, step_s=0.1, steps=3):
+        assert (watch.burst, watch.told) == (None, [])
+
+
+def test_steps_that_no_look_would_wait_for_have_no_burst() -> None:
+    for watch in bursts(gpus=2, step_s=3600.0, steps=3):
+        assert (watch.burst, watch.told) == (None, [])
 
 
 def test_a_look_that_ends_before_its_burst_was_asked_for_leaves_the_windows_alone(stage: Any) -> None:

@@ -203,7 +203,7 @@ def test_names_without_end_hold_nobody_up(tmp_path: Path) -> None:
     program_lines([seen_at(pid, frames) for pid in range(3)], dict.fromkeys(range(3), view))
     view.close()
 
-    assert time.monotonic() - begun < 4
+    assert time.monotonic() - begun < 2.5
 
 
 @pytest.fixture
@@ -214,12 +214,14 @@ def at_once(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_module, "TICK_S", (0.05, 0.05, 0.05))
 
 
-def recorded(program: Path, tmp_path: Path, *, stacks: bool) -> Path:
-    """The recording of *program* for 2.5 s."""
-    command = (sys.executable, str(program), str(tmp_path / "pid"), "2.5")
+def recorded(
+    program: Path, tmp_path: Path, *, stacks: bool, agent: bool = False, seconds: float = 1.5
+) -> Path:
+    """The recording of *program* for some seconds."""
+    command = (sys.executable, str(program), str(tmp_path / "pid"), str(seconds))
     recorder = Recorder(
         Target(command=command), output=tmp_path / "r", settings=session_module.Settings(), source="gpm",
-        stacks=stacks,
+        stacks=stacks, agent=agent,
     )  # fmt: skip
     recorder.start()
     recorder.watch()
@@ -239,4 +241,17 @@ def test_a_session_samples_the_process_that_feeds_the_gpu(program: Path, tmp_pat
 @pytest.mark.usefixtures("short", "at_once")
 def test_a_session_that_is_not_asked_to_samples_no_stacks(program: Path, tmp_path: Path) -> None:
     with pytest.raises(NoRecording):
-        read_stacks(recorded(program, tmp_path, stacks=False))
+        read_stacks(recorded(program, tmp_path, stacks=False, seconds=0.5))
+
+
+@pytest.mark.parametrize("at_work", [False, True])
+@pytest.mark.usefixtures("short", "at_once")
+def test_a_session_reads_no_stacks_while_a_look_is_at_work(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_work: bool
+) -> None:
+    seen: set[bool] = set()
+    monkeypatch.setattr(session_module.Looks, "at_work", property(lambda self: at_work))
+    monkeypatch.setattr(HostSampling, "tick", lambda self, *, busy: seen.add(busy))
+    recorded(program, tmp_path, stacks=True, agent=True, seconds=0.5)
+
+    assert seen == {at_work}
