@@ -1,16 +1,18 @@
 import numpy as np
 import pytest
 
+from perfzero.attribute import mixing as mixing_module
 from perfzero.attribute.deconvolve import (
     INTERVAL,
     Shared,
+    at_other_clocks,
     is_told,
     sets_from,
     sets_of,
     share_out,
     told_together,
 )
-from perfzero.attribute.mixing import Kernels, mix
+from perfzero.attribute.mixing import Kernels, is_solvable, mix
 from perfzero.attribute.rates import by_overlap
 from perfzero.values import FloatArray, IntArray
 from simulated_kernels import simulate
@@ -278,3 +280,45 @@ def test_no_amount_is_negative() -> None:
     for seed in range(3):
         s = simulate(seed=seed, period_ns=100e3, steps=3)
         assert (shared(s.amounts, s.start_ns, s.end_ns, s.kernels).amounts >= 0).all()
+
+
+def test_amounts_are_as_unsure_as_they_differ_at_other_clocks() -> None:
+    s = simulate(steps=6)
+    mixing = mix(s.start_ns, s.end_ns, s.kernels)
+    found = shared(s.amounts, s.start_ns, s.end_ns, s.kernels)
+    sets = sets_of(s.kernels.kind, 40)
+
+    by = np.full(len(s.kernels), 30_000)
+    astray = at_other_clocks(
+        found, s.amounts, mixing, [mix(s.start_ns, s.end_ns, s.kernels.moved(sign * by)) for sign in (-1, 1)]
+    )
+    assert (astray.errors(sets) > 1.5 * found.errors(sets)).mean() > 0.8
+    assert astray.covariance(sets).diagonal() == pytest.approx(astray.errors(sets) ** 2)
+    # What is moved from one kernel to another is still moved by some kernel.
+    everything = sets_of(np.zeros(len(s.kernels), np.int64), 1)
+    grows, grows_whole = (astray.errors(of) / found.errors(of) for of in (sets, everything))
+    assert grows_whole < 0.5 * np.median(grows)
+
+    same = at_other_clocks(found, s.amounts, mixing, [mixing])
+    assert same.errors(sets) == pytest.approx(found.errors(sets), rel=0.05)
+    nothing = share_out(0.0 * s.amounts, mixing)
+    assert nothing is not None
+    assert at_other_clocks(nothing, 0.0 * s.amounts, mixing, [mixing]) is nothing
+
+
+@pytest.mark.parametrize("limit", ["MOST_PAIRS", "MOST_PRODUCTS", "MOST_FACTORING"])
+def test_a_system_with_more_of_anything_than_its_limit_is_not_solved(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = simulate(steps=4)
+    assert is_solvable(s.start_ns, s.end_ns, s.kernels)
+
+    monkeypatch.setattr(mixing_module, limit, 100)
+    assert not is_solvable(s.start_ns, s.end_ns, s.kernels)
+
+
+def test_samples_without_kernels_are_solvable() -> None:
+    s = simulate(steps=2)
+    later = s.start_ns + 10**12
+
+    assert is_solvable(later, later + 50_000, s.kernels)

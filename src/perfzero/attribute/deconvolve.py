@@ -160,7 +160,6 @@ def at_other_clocks(shared: Shared, amounts: FloatArray, here: Mixing, others: I
     for mixing in others:
         system = mixing.where(fitted)
         rates = solve(amounts[fitted], system, fit.variance, fit.prior, above_zero=False).rates
-        rates[system.tree.idle] = 0.0
         astray.append(np.maximum(system.whole @ rates, 0.0) - shared.amounts)
     return replace(shared, astray=np.asarray(astray, np.float64))
 
