@@ -323,6 +323,36 @@ def test_a_look_makes_way_for_a_profiler_in_another_thread(when: list[str]) -> N
     assert [look.reason for look in ended] == ["the program profiles itself"]
 
 
+def test_a_thread_that_profiles_wakes_the_main_one_that_waits_for_it() -> None:
+    """Who waits for a lock comes to no other statement before that thread has ended."""
+    waits = THREAD.format(work="time.sleep(0.2); " + PROFILES, when=["prepare", "start"])
+    waits = waits.replace("while thread.is_alive(): time.sleep(0.001)", "thread.join()")
+    with looks() as (made, ended):
+        code, out, err = run(MODEL + waits + STATE, made)
+
+    assert (code, err) == (0, "")
+    assert out == "['prepare', 'start', 'stop', 'prepare']\n1 []\n[]\nTrue 0\n"
+    assert [look.reason for look in ended] == ["the program profiles itself"]
+
+
+def test_a_thread_that_profiles_fails_where_the_main_one_cannot_be_woken() -> None:
+    """With an exception, where PyTorch would die; the main thread is in one call, and not for a lock."""
+    agent_with(WAY_S="0.3")
+    caught = f"""
+    try: {PROFILES}
+    except RuntimeError as error: print(error)
+"""
+    sleeps = THREAD.format(work=caught.strip(), when=["prepare", "start"])
+    sleeps = sleeps.replace("while thread.is_alive(): time.sleep(0.001)", "time.sleep(0.8)")
+    with looks() as (made, ended):
+        code, out, err = run(MODEL + sleeps + "time.sleep(0.1)", made)
+
+    assert (code, err) == (0, "")
+    told = "perfzero profiles the main thread, which could not be told to stop it"
+    assert out == f"{told}\n['prepare', 'start', 'stop']\n"
+    assert [look.reason for look in ended] == ["the program profiles itself"]
+
+
 def test_a_look_makes_way_for_ranges_that_the_program_emits() -> None:
     """They raise where a profiler is at work."""
     own = """

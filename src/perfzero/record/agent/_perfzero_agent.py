@@ -31,7 +31,7 @@ goes on, and looks at each step whether the word has come. The trace goes into a
 Module calls are seen through `torch.nn.Module.__call__`, and replays in the same way, not through global
 hooks: beside those torch.compile warns, and calls them twice. Where a module was called stands in the name of
 its range: the profiler's own stacks (with_stack) rest on what `Module.__call__` looks like inside. Nothing
-here may raise into the program; what goes wrong ends the look.
+here may raise into the program (but see `Look._make_way`); what goes wrong ends the look.
 
 A look ends in one of two ways. Until the profiler is touched any thread may end it, and whoever takes the
 look's only token does (`Look._claim`). From then on the main thread has the token: only the thread that
@@ -100,6 +100,12 @@ and to write it 13 us: 1.5 s and 0.5 GB (a CPU, 2026-11-30). A ResNet-50 has som
 
 WAY_S = 10.0
 """How long another thread that begins to profile waits for the main thread to have stopped ours."""
+
+WAKE_EVERY_S = 0.2
+"""How often it wakes the main thread meanwhile, which may be waiting for that very thread."""
+
+WAKES = 57
+"""The signal for that: one of those for real time, which neither glibc nor Python use."""
 
 SILENT = "99"
 """A severity that no message of Kineto has."""
@@ -329,6 +335,25 @@ def _is_theirs(error: BaseException) -> bool:
     return False
 
 
+def _wake_main() -> None:
+    """Interrupt the main thread in its wait for a lock: it does what it has been asked to, and waits on."""
+    try:
+        import ctypes
+        import signal
+
+        libc = ctypes.CDLL(None)
+        libc.signal.argtypes, libc.signal.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
+        nothing = ctypes.cast(libc.abs, ctypes.c_void_p).value  # which does nothing with the signal's number
+        before = libc.signal(WAKES, nothing)
+        if before in (None, nothing):
+            libc.siginterrupt(WAKES, 1)
+            signal.pthread_kill(_MAIN, WAKES)
+        else:  # somebody else's
+            libc.signal(WAKES, before)
+    except Exception:
+        pass
+
+
 def _resident() -> int:
     """Bytes of memory that this process has."""
     with open("/proc/self/statm", "rb") as file:
@@ -496,13 +521,20 @@ class Look:
 
     def _make_way(self) -> None:
         """The program profiles itself, in whichever thread."""
-        try:
-            self._end("the program profiles itself")
-            deadline = time.monotonic() + WAY_S
-            while not self._ended and _thread.get_ident() != _MAIN and time.monotonic() < deadline:
-                time.sleep(0.001)
-        except Exception:
-            pass
+        self._end("the program profiles itself")
+        if _thread.get_ident() == _MAIN:
+            return
+        begun = waked = time.monotonic()
+        while not self._ended:
+            now = time.monotonic()
+            if (
+                now > begun + WAY_S
+            ):  # an exception, as PyTorch's own of two profilers in a thread, or a SIGSEGV
+                raise RuntimeError("perfzero profiles the main thread, which could not be told to stop it")
+            if now > waked + WAKE_EVERY_S:
+                waked = now
+                _wake_main()
+            time.sleep(0.001)
 
     def _wrap(self, owner: Any, name: str) -> None:
         look, theirs = self, getattr(owner, name)
