@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from perfzero.attribute.mixing import Kernels
 from perfzero.values import FloatArray, IntArray
@@ -99,3 +101,9 @@ def _profile(
         times = np.stack((start, end - tail, end), axis=1)
         held = np.stack((before, before + truth * (1 - slow), before + truth), axis=1)
     return times.ravel(), held.ravel()
+
+
+def sets_of(numbers: IntArray, many: int) -> Any:
+    """Sets of kernels by the number of the one that each is in (-1: none), as a sparse matrix (many, k)."""
+    inside = np.flatnonzero(numbers >= 0)
+    return sparse.csr_matrix((np.ones(len(inside)), (numbers[inside], inside)), shape=(many, len(numbers)))

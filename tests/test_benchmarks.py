@@ -893,3 +893,21 @@ def test_what_attribution_misses_is_named(monkeypatch, changes, missed) -> None:
     assert run.misses(one) == missed
     assert row.ok == (not missed)
     assert ("OK" in run.table([row])) == (not missed)
+
+
+def test_without_nsight_compute_the_truth_is_refused_in_a_sentence(monkeypatch, tmp_path, capsys) -> None:
+    truth = load(monkeypatch, "attribution/truth.py")
+    monkeypatch.setattr(sys, "argv", ["truth.py", "--out", str(tmp_path), "--only", "gpt_flash"])
+    monkeypatch.setattr(truth.shutil, "which", lambda _: None)
+
+    assert truth.main() == 1
+    assert "Nsight Compute (ncu) is not on the PATH" in capsys.readouterr().out
+
+
+def test_the_truth_of_a_program_that_does_not_exist_is_a_usage_error(monkeypatch, tmp_path, capsys) -> None:
+    truth = load(monkeypatch, "attribution/truth.py")
+    monkeypatch.setattr(sys, "argv", ["truth.py", "--out", str(tmp_path), "--only", "nothing"])
+
+    with pytest.raises(SystemExit, match="2"):
+        truth.main()
+    assert "no such program: nothing" in capsys.readouterr().err

@@ -14,6 +14,7 @@ import csv
 import gzip
 import io
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -30,7 +31,9 @@ LIMIT_S = 100.0
 
 
 def truth(case: str) -> list[dict[str, object]]:
-    """The kernels of one step. Raises CalledProcessError and TimeoutExpired."""
+    """The kernels of one step. Raises CalledProcessError, TimeoutExpired, and RuntimeError without ncu."""
+    if shutil.which("ncu") is None:
+        raise RuntimeError("Nsight Compute (ncu) is not on the PATH; it comes with the CUDA toolkit")
     done = subprocess.run(
         [
             "ncu", "--csv", "--page", "raw", "--print-units", "base", "--print-kernel-base", "demangled",
@@ -65,12 +68,15 @@ def main() -> int:
     p.add_argument("--out", type=Path, required=True)
     p.add_argument("--only", default=",".join(CASES))
     args = p.parse_args()
+    wrong = sorted(set(args.only.split(",")) - set(CASES))
+    if wrong:
+        p.error(f"no such program: {', '.join(wrong)}. There are: {', '.join(CASES)}")
     args.out.mkdir(parents=True, exist_ok=True)
     failed = False
     for case in args.only.split(","):
         try:
             found = truth(case)
-        except (subprocess.CalledProcessError, subprocess.TimeoutExpired, ValueError, KeyError) as error:
+        except (subprocess.SubprocessError, RuntimeError, ValueError, KeyError) as error:
             said = getattr(error, "stdout", "") or ""
             print(f"{case}: {type(error).__name__} {error} {str(said)[-1500:]}", flush=True)
             failed = True

@@ -8,14 +8,13 @@ from perfzero.attribute.deconvolve import (
     at_other_clocks,
     is_told,
     sets_from,
-    sets_of,
     share_out,
     told_together,
 )
 from perfzero.attribute.mixing import Kernels, is_solvable, mix
 from perfzero.attribute.rates import by_overlap
 from perfzero.values import FloatArray, IntArray
-from simulated_kernels import simulate
+from simulated_kernels import sets_of, simulate
 
 US = 1_000
 

@@ -38,3 +38,15 @@ def test_where_no_launch_is_known_nothing_is_earlier(tmp_path: Path) -> None:
 
     assert not is_earlier(trace).any()
     assert break_down(trace).total.launches == 4
+
+
+def test_work_whose_operator_was_noted_is_not_earlier_though_its_launch_was_missed(tmp_path: Path) -> None:
+    look = Look()
+    look.step(0, 0, 1000)
+    look.kernel("late", 10, 110, correlation=901)
+    look.op("aten::mm", 5, 30, external_id=7)
+    look.kernel("noted", 120, 220, correlation=902, **{"External id": 7})
+    look.work("own", 300, 400, at=20)
+    trace = look.trace(tmp_path)
+
+    assert [trace.work.names[n] for n in trace.work.name[is_earlier(trace)]] == ["late"]

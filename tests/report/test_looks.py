@@ -56,7 +56,9 @@ def look(pid: int, *gpus: int) -> Look:
 
 def reads(folder: Path) -> tuple[dict[str, float | None], str]:
     """What is told to be read, by file, in MB; and the doubts."""
-    found, doubts = broken_down(open_recording(folder))
+    recording = open_recording(folder)
+    seen = {gpu.index: recording.observation(gpu.index) for gpu in recording.gpus}
+    found, doubts = broken_down(recording, seen)
     told = {
         file: None if b.counted is None or b.counted.dram_read_bytes is None
         else b.counted.dram_read_bytes.value / 1e6

@@ -197,14 +197,6 @@ def told_together(amounts: FloatArray, covariance: FloatArray, total: float) -> 
     return [sorted(groups[number]) for number in np.flatnonzero(alive) if len(groups[number]) > 1]
 
 
-def sets_of(numbers: IntArray, many: int) -> Any:
-    """Sets of kernels by the number of the one that each is in (-1: none), as a sparse matrix (many, k)."""
-    from scipy import sparse
-
-    inside = np.flatnonzero(numbers >= 0)
-    return sparse.csr_matrix((np.ones(len(inside)), (numbers[inside], inside)), shape=(many, len(numbers)))
-
-
 def sets_from(rows: Sequence[IntArray], kernels: int) -> Any:
     """Sets of kernels, which may overlap, by the rows of each, as a sparse matrix (len(rows), kernels)."""
     from scipy import sparse

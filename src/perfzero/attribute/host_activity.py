@@ -172,7 +172,6 @@ _STAGE_TEXT: tuple[tuple[re.Pattern[str], Stage], ...] = tuple(
 )  # fmt: skip
 
 _WORKER_WAITS = re.compile(r"_utils/worker\.py")
-_QUEUE = re.compile(r"/multiprocessing/(queues|connection|synchronize)\.py|/selectors\.py|/threading\.py")
 _TORCH = re.compile(r"(^|-packages/|/pytorch/)torch/")
 """Torch itself, and not what is installed below a folder of this name."""
 

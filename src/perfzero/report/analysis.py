@@ -68,7 +68,7 @@ def judged_report(path: Path | str) -> Report:
         judged.append(Judged(seen, explained(judge(seen), reason)))
     manifest = recording.manifest
     judged, unseen = with_host(recording, judged)
-    breakdowns, unread = broken_down(recording)
+    breakdowns, unread = broken_down(recording, {j.seen.gpu.index: j.seen for j in judged})
     inside = seen_inside(breakdowns, recording.looks, [gpu.index for gpu in recording.gpus])
     told = [settled(j.diagnosis, inside[j.seen.gpu.index]) for j in judged]
     judged = [replace(j, diagnosis=with_lines(d, j.host)) for j, d in zip(judged, told, strict=True)]

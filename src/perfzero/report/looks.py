@@ -8,26 +8,32 @@ what was counted is not shared out to the kernels of one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from perfzero.attribute.breakdown import Breakdown
 from perfzero.attribute.tree import break_down
 from perfzero.errors import BrokenRecording, NoRecording
 from perfzero.store.kineto import read_trace
 from perfzero.store.reader import Recording
-from perfzero.values import Look, Samples
+from perfzero.values import Look, Observation, Samples
 
 MOST = 16
 """Traces read of a recording, each in seconds however large: twice one per process on a host of 8 GPUs."""
 
 
-def broken_down(recording: Recording) -> tuple[dict[str, Breakdown], tuple[str, ...]]:
-    """The GPU's time by layer for each look, by the name of its file; and what could not be read of them."""
+def broken_down(
+    recording: Recording, seen: Mapping[int, Observation]
+) -> tuple[dict[str, Breakdown], tuple[str, ...]]:
+    """
+    The GPU's time by layer for each look, by the name of its file; and what could not be read of them.
+
+    *seen* is what the recording holds of each GPU, by index.
+    """
     found: dict[str, Breakdown] = {}
     doubts: list[str] = []
     looks = list({look.file: look for look in recording.looks if look.file}.values())
     for look in looks[:MOST]:
-        samples, why = beside(recording, look, recording.looks)
+        samples, why = beside(look, recording.looks, seen)
         doubts += [f"{look.file}: {why}"] if why else []
         try:
             found[look.file] = break_down(read_trace(recording.path / look.file), samples)
@@ -41,18 +47,17 @@ def broken_down(recording: Recording) -> tuple[dict[str, Breakdown], tuple[str, 
     return found, tuple(doubts)
 
 
-def beside(recording: Recording, look: Look, looks: Sequence[Look]) -> tuple[Samples | None, str]:
+def beside(look: Look, looks: Sequence[Look], seen: Mapping[int, Observation]) -> tuple[Samples | None, str]:
     """What was counted of the kernels of *look*, None without; and why it is not used where it is there."""
-    watched = [gpu.index for gpu in recording.gpus]
-    used = look.gpus or (tuple(watched) if len(watched) == 1 else ())
-    if len(used) != 1 or used[0] not in watched:
-        several = len(used) > 1 and any(len(recording.observation(g).close_up) for g in used if g in watched)
+    used = look.gpus or (tuple(seen) if len(seen) == 1 else ())
+    if len(used) != 1 or used[0] not in seen:
+        several = len(used) > 1 and any(len(seen[gpu].close_up) for gpu in used if gpu in seen)
         return None, "it used several GPUs, so counters are not shared out to it." if several else ""
-    seen = recording.observation(used[0])
+    its = seen[used[0]]
     # One that was asked and did not step may have launched something all the same.
     others = [k for k in looks if k.pid != look.pid and used[0] in (k.gpus or used)]
-    if len(seen.close_up) and others:
+    if len(its.close_up) and others:
         return None, "others of its processes used the same GPU, so counters are not shared out to it."
-    if len(seen.close_up) and seen.other_pids:  # they may do nothing, as a desktop does
-        return seen.close_up, "another program held its GPU, too, and what that read is counted as its own."
-    return seen.close_up, ""
+    if len(its.close_up) and its.other_pids:  # they may do nothing, as a desktop does
+        return its.close_up, "another program held its GPU, too, and what that read is counted as its own."
+    return its.close_up, ""

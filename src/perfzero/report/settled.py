@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import math
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from perfzero import text
 from perfzero.attribute.breakdown import Breakdown
@@ -139,12 +140,7 @@ def settled(diagnosis: Diagnosis, seen: Mapping[Topic, Condition], *, language: 
     active = diagnosis.facts.get("gr_active")
     busy = math.nan if active is None else active.value
     say = text.catalogue(language)
-    findings = tuple(_settled(finding, seen, busy, say) for finding in diagnosis.findings)
-    verdict = diagnosis.verdict
-    for before, after in zip(diagnosis.findings, findings, strict=True):
-        if before is verdict:
-            verdict = after
-    return replace(diagnosis, findings=findings, verdict=verdict)
+    return _changed(diagnosis, lambda finding: _settled(finding, seen, busy, say))
 
 
 def with_lines(diagnosis: Diagnosis, host: HostCauses | None, *, language: str = "en") -> Diagnosis:
@@ -153,13 +149,17 @@ def with_lines(diagnosis: Diagnosis, host: HostCauses | None, *, language: str =
     if cause is None or cause.share < MOSTLY:
         return diagnosis
     sentence = text.catalogue(language)["seen_line"].format(line=quoted(cause))
-    named = {f.rule: _answered(f, cause.activity, sentence) for f in diagnosis.findings}
+    return _changed(diagnosis, lambda finding: _answered(finding, cause.activity, sentence))
+
+
+def _changed(diagnosis: Diagnosis, change: Callable[[Finding], Finding]) -> Diagnosis:
+    """*diagnosis* with *change* made to each finding, the verdict, which is one of them, included."""
+    findings = tuple(map(change, diagnosis.findings))
     verdict = diagnosis.verdict
-    return replace(
-        diagnosis,
-        findings=tuple(named[f.rule] for f in diagnosis.findings),
-        verdict=None if verdict is None else named.get(verdict.rule, verdict),
-    )
+    for before, after in zip(diagnosis.findings, findings, strict=True):
+        if before is verdict:
+            verdict = after
+    return replace(diagnosis, findings=findings, verdict=verdict)
 
 
 def _answered(finding: Finding, activity: Activity, sentence: str) -> Finding:
@@ -187,7 +187,7 @@ def _settled(
     sure: list[Remedy] = []
     supposed: list[Remedy] = []
     for remedy in before:
-        condition = next((seen[topic] for topic in seen if topic == remedy.topic), None)
+        condition = seen.get(cast(Topic, remedy.topic))
         need = "" if condition is None else SETTLED.get(condition.topic, "")
         if condition is None or need not in ("", *remedy.needs) or not (need or condition.holds):
             supposed.append(remedy)
