@@ -140,12 +140,98 @@ def inference(device: str) -> Step:
     return lambda: model(x).square().mean()
 
 
+def decode(device: str) -> Step:
+    """
+    A token for each of 32 sequences, as inference servers make them: all of the model is one CUDA graph.
+
+    A step is one token; what is kept of the earlier ones is written over when its window is full.
+    """
+    import torch
+    from torch import nn
+    from torch.nn import functional
+
+    width, heads, layers, window, batch, vocabulary = 2048, 16, 16, 1024, 32, 32_000
+
+    class Layer(nn.Module):
+        keys: Any
+        values: Any
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+            for name in ("keys", "values"):
+                self.register_buffer(name, torch.zeros(batch, heads, window, width // heads))
+
+        def forward(self, x: Any, at: Any, seen: Any) -> Any:
+            q, k, v = self.qkv(self.norm(x)).view(batch, 3, heads, 1, -1).unbind(1)
+            self.keys.index_copy_(2, at, k)
+            self.values.index_copy_(2, at, v)
+            mixed = functional.scaled_dot_product_attention(q, self.keys, self.values, attn_mask=seen)
+            x = x + self.out(mixed.reshape(batch, width))
+            return x + self.mlp(self.norm2(x))
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding(vocabulary, width)
+            self.layers = nn.ModuleList(Layer() for _ in range(layers))
+            self.head = nn.Linear(width, vocabulary, bias=False)
+
+        def forward(self, tokens: Any, at: Any) -> Any:
+            seen = (torch.arange(window, device=tokens.device) <= at).view(1, window)
+            x = self.embedding(tokens)
+            for layer in self.layers:
+                x = layer(x, at, seen)
+            return self.head(x)
+
+    model = Model().to(device, torch.bfloat16).requires_grad_(False).eval()
+    tokens = torch.arange(batch, device=device)
+    at = torch.zeros(1, dtype=torch.long, device=device)
+
+    def token() -> None:
+        tokens.copy_(model(tokens, at).argmax(-1))
+        at.add_(1).remainder_(window)
+
+    replay = captured(token, device)
+
+    def step() -> Any:
+        replay()
+        return tokens.double().mean()
+
+    return step
+
+
+def captured(work: Callable[[], None], device: str) -> Callable[[], None]:
+    """*work* as the replay of a CUDA graph; on a CPU there is none."""
+    import torch
+
+    if device != "cuda":
+        return work
+    aside = torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        for _ in range(3):
+            work()
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+
+    def replay() -> None:
+        graph.replay()
+
+    return replay
+
+
 CASES: dict[str, Callable[[str], Step]] = {
     "resnet50": resnet50,
     "accumulated": accumulated,
     "compiled": compiled,
     "adversaries": adversaries,
     "inference": inference,
+    "decode": decode,
 }
 
 

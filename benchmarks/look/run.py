@@ -1,11 +1,14 @@
 """
-Does a look inside change the program, and what does it cost? Each program alone, and under `record --agent`.
+Do a look inside and the reading of stacks change the program, and what do they cost?
 
     python benchmarks/look/run.py --out OUT [--only resnet50,compiled] [--budget SECONDS]
 
-Output, errors and exit code of the two runs have to be the same, the loss to the last digit. The time lost is
-that of the steps during the look beyond what as many usual steps take, by the program's own clock; two
-seconds at most are allowed. "told" is what the look itself says of it.
+Each program runs alone, and under `record --agent --stacks`. Output, errors and exit code of the two runs
+have to be the same, the loss to the last digit. The time lost is that of the steps during the look beyond
+what as many usual steps take, by the program's own clock; two seconds at most are allowed. "told" is what the
+look itself says of it. "slower" is by how much longer a mean step took while the stacks were read, and the
+counters sampled in windows, than after the look: with an interval of 95 %, of resampled blocks of half a
+second. It is shown and not judged, for the GPU's clock wanders by as much.
 
 Into OUT go look.json and look.txt.
 """
@@ -28,6 +31,7 @@ import step_log
 from programs import CASES
 
 from perfzero.store.reader import open_recording
+from perfzero.store.stacks import read_stacks
 
 WATCHED_S = 26.0
 """The warm-up has ended after some 5 s and the close look takes 11 s; then comes the look inside."""
@@ -38,12 +42,20 @@ TRIAL = 40
 START_UP_S = 25.0
 BAR_S = 2.0
 
+AFTER_S = 0.2
+"""After the look: the host catches up."""
+
+NEVER_NS = 1 << 62
+BLOCK_MS = 500.0
+DRAWS = 2000
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """
     `same`: output, errors and exit code are. `reason`: why there was no look. `lost_s`: by the program's own
-    clock, `told_s`: by the look itself; `megabytes` is the size of the trace.
+    clock, `told_s`: by the look itself; `megabytes` is the size of the trace. `slower`: while stacks were
+    read, as a share, and between which two it lies; None where none were.
     """
 
     program: str
@@ -53,6 +65,7 @@ class Row:
     lost_s: float
     told_s: float
     megabytes: float
+    slower: tuple[float, float, float] | None
 
     @property
     def ok(self) -> bool:
@@ -68,7 +81,7 @@ def measure(name: str, folder: Path, _args: argparse.Namespace) -> Row:
     steps = max(100, round(WATCHED_S * 1e3 / usual_ms / 10) * 10)
     alone = run(command(name, steps, folder.with_suffix(".alone")))
     log = folder.with_suffix(".steps")
-    record = [*watched.checkout.PERFZERO, "record", "--quiet", "--agent", "-o", str(folder), "--"]
+    record = [*watched.checkout.PERFZERO, "record", "--quiet", "--agent", "--stacks", "-o", str(folder), "--"]
     beside = run([*record, *command(name, steps, log)])
     return compare(name, folder, step_log.read_steps(log), same=alone == beside)
 
@@ -101,11 +114,40 @@ def run(words: Sequence[str]) -> Ended:
 def compare(name: str, folder: Path, steps: np.ndarray, *, same: bool) -> Row:  # type: ignore[type-arg]
     looks = open_recording(folder).looks
     if not looks:
-        return Row(name, same, "nobody was asked", 0, 0.0, 0.0, 0.0)
+        return Row(name, same, "nobody was asked", 0, 0.0, 0.0, 0.0, None)
     look = looks[0]
     size = (folder / look.file).stat().st_size / 1e6 if look.file else 0.0
     lost = lost_s(steps, look.start_ns, look.end_ns)
-    return Row(name, same, look.reason, max(0, len(look.steps_ns) - 1), lost, look.cost_s, size)
+    traced = max(0, len(look.steps_ns) - 1)
+    begin_ns, end_ns = stacks_read_ns(folder)
+    during = step_log.inside(steps, begin_ns, end_ns)
+    after = step_log.inside(steps, max(end_ns, look.end_ns) + round(AFTER_S * 1e9), NEVER_NS)
+    return Row(name, same, look.reason, traced, lost, look.cost_s, size, slower(during, after))
+
+
+def stacks_read_ns(folder: Path) -> tuple[int, int]:
+    """When stacks were read of the process that feeds the GPU, [start, end) Unix ns. Raises RuntimeError."""
+    for process in read_stacks(folder).processes:
+        if process.role == "main":
+            return process.start_ns, process.end_ns
+    raise RuntimeError("no stacks were read")
+
+
+def slower(during: np.ndarray, usual: np.ndarray) -> tuple[float, float, float] | None:  # type: ignore[type-arg]
+    """By how much the mean of *during* is beyond that of *usual*, steps in ms, as a share; low and high."""
+    if not len(during) or not len(usual):
+        return None
+    draw = np.random.default_rng(0)
+    low, high = np.quantile(means(during, draw) / means(usual, draw) - 1, (0.025, 0.975))
+    return float(during.mean() / usual.mean() - 1), float(low), float(high)
+
+
+def means(lengths: np.ndarray, draw: np.random.Generator) -> np.ndarray:  # type: ignore[type-arg]
+    """Means of resampled blocks of steps, of shape (DRAWS,)."""
+    block = np.floor(np.cumsum(lengths) / BLOCK_MS).astype(int)
+    sums, counts = np.bincount(block, lengths), np.bincount(block)
+    chosen = draw.integers(0, len(sums), (DRAWS, len(sums)))
+    return np.asarray(sums[chosen].sum(1) / np.maximum(counts[chosen].sum(1), 1))
 
 
 def lost_s(steps: np.ndarray, start_ns: int, end_ns: int) -> float:  # type: ignore[type-arg]
@@ -116,12 +158,18 @@ def lost_s(steps: np.ndarray, start_ns: int, end_ns: int) -> float:  # type: ign
     return float(np.sum(steps["ms"][during] - usual)) / 1e3
 
 
+def told(slower: tuple[float, float, float] | None) -> str:
+    if slower is None:
+        return f"{'-':>9}"
+    return "{:9.2%} [{:.2%}, {:.2%}]".format(*slower)
+
+
 def table(rows: Sequence[Row]) -> str:
-    lines = [f"{'program':16}{'same':>6}{'steps':>7}{'lost s':>8}{'told s':>8}{'MB':>7}"]
+    lines = [f"{'program':16}{'same':>6}{'steps':>7}{'lost s':>8}{'told s':>8}{'MB':>7}{'slower':>9} (95 %)"]
     for row in rows:
         lines.append(
             f"{row.program:16}{'yes' if row.same else 'NO':>6}{row.steps:7}{row.lost_s:8.2f}{row.told_s:8.2f}"
-            f"{row.megabytes:7.1f}  {'OK' if row.ok else 'FAIL'} {row.reason}".rstrip()
+            f"{row.megabytes:7.1f}{told(row.slower)}  {'OK' if row.ok else 'FAIL'} {row.reason}".rstrip()
         )
     return "\n".join(lines)
 
