@@ -113,7 +113,9 @@ SILENT = "99"
 LONGEST_REQUEST = 65536
 
 
-_begun = False
+_begun = ""
+"""The address of the recorder for which we have begun."""
+
 _CALLS: list[_Call] = []
 """What the interpreter has been asked to call: it does not keep it alive itself."""
 
@@ -121,13 +123,17 @@ _MAIN = _thread.get_ident()
 """The thread that starts the program reads this file first."""
 
 
-def begin() -> None:
-    """Start to wait, if the recorder has left its address; once, whoever else has put us on the path."""
-    global _begun
-    address = os.environ.get("PERFZERO_AGENT")
-    if not address or _begun:
+def begin(address: str | None = None, main: int | None = None) -> None:
+    """
+    Start to wait, once for each recorder's address: the one it has left for those that it starts, or gives.
+
+    *main* is the main thread, where another one has read this file.
+    """
+    global _begun, _MAIN
+    address = address or os.environ.get("PERFZERO_AGENT")
+    if not address or _begun == address:
         return
-    _begun = True
+    _begun, _MAIN = address, main or _MAIN
     if any(name in sys.modules for name in FRAMEWORKS):
         _thread.start_new_thread(_serve, (address,))
     else:
