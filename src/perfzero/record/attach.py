@@ -1,5 +1,8 @@
 """
 Watching a process that runs already, or GPUs whoever uses them: the other way than `launch`.
+
+Some things can only be told of a program that is started here; `not_entered` and `nothing_to_enter` say so,
+and how they are to be had. They are notes of the recording, of the kind "unseen", which the report repeats.
 """
 
 from __future__ import annotations
@@ -75,6 +78,28 @@ class Bystander:
     def restore_signals(self) -> None:
         """Let signals act on this process again as before."""
         self._signals.restore()
+
+
+TOO_SHORT = "the recording ended before that"
+"""Why a process was not entered that nobody tried to enter."""
+
+
+def not_entered(pid: int | None, why: str) -> str:
+    """That a running process was not looked into, as *why*, and how to have it."""
+    return (
+        f"The program's layers are not told: process {pid} could not be looked into, as {why}. "
+        "To see them start it with: perfzero run -- CMD"
+    )
+
+
+def nothing_to_enter(*, layers: bool, lines: bool) -> str:
+    """That only GPUs are watched, and so what was wanted of their program is not told."""
+    wanted = " and ".join(word for word, asked in (("layers", layers), ("lines", lines)) if asked)
+    other = ", or find its lines with: perfzero run --pid PID" if lines else ""
+    return (
+        f"The program's {wanted} are not told: with --gpu no program is watched. "
+        f"To see them start it with: perfzero run -- CMD{other}"
+    )
 
 
 def existing(pid: int) -> psutil.Process:

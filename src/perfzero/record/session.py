@@ -23,7 +23,7 @@ from typing import Any, Literal
 import psutil
 
 from perfzero.errors import NoGpu, PerfzeroError, SourceError, UsageError
-from perfzero.record.attach import Bystander, Watched, existing
+from perfzero.record.attach import TOO_SHORT, Bystander, Watched, existing, not_entered, nothing_to_enter
 from perfzero.record.certainty import LEAST_PAUSE_S, PAUSE_SHARE, Certainty, Judge
 from perfzero.record.close_up import CloseUp
 from perfzero.record.cost import Slowdown, slowdown
@@ -32,6 +32,7 @@ from perfzero.record.launch import Child, Invoker, invoking_user
 from perfzero.record.look import Looks
 from perfzero.record.policy import Settings
 from perfzero.record.progress import STATES, Progress
+from perfzero.record.remote import Entrance
 from perfzero.record.stacks import HostSampling
 from perfzero.record.watch import GpuWatch, SourceChoice, calm
 from perfzero.sources import nvml
@@ -102,9 +103,9 @@ class Recorder:
     Records one program or a set of GPUs into *output*.
 
     *say* is told in short sentences what is happening, *show* once a second how far it is. With a
-    *judge* it ends when the verdict has had the confidence *sure* for long enough. With an *agent*, a program
-    that is launched is looked into once, when it has been looked at closely from outside. With *stacks*, what
-    the process that feeds the GPU does is sampled meanwhile.
+    *judge* it ends when the verdict has had the confidence *sure* for long enough. With an *agent*, the
+    program is looked into once, when it has been looked at closely from outside; one that runs already if
+    its Python lets somebody in. With *stacks*, what the process that feeds the GPU does is sampled meanwhile.
     """
 
     def __init__(
@@ -163,8 +164,13 @@ class Recorder:
         self._host_sampling = HostSampling(say=say)
         self._works_since_s: float | None = None
         self._looks: Looks | None = None
-        if agent and target.command:
+        self._entrance: Entrance | None = None  # into a program that runs already
+        self._unseen = ""  # what nobody can tell of what is watched
+        if agent and (target.command or target.pid is not None):
             self._looks = Looks(tell=lambda look: self._writer.look(look), say=say)
+            self._entrance = None if target.command else Entrance(self._looks, say=say)
+        elif agent or stacks:
+            self._unseen = nothing_to_enter(layers=agent, lines=stacks)
 
     @property
     def watched(self) -> Watched:
@@ -257,6 +263,11 @@ class Recorder:
         self._begun = time.monotonic()
         if user is not None:
             self._say(f"the program runs as {user.name}, not as root")
+        if self._entrance is not None and self._looks is not None:
+            self._resources.callback(self._looks.close)
+            self._resources.callback(self._entrance.close)
+        if self._unseen:
+            self._note("unseen", self._unseen)
         self._environment = redact_environment(_environment(self._watched.pid))
         self._writer.update(process=self._process())
         self._open(gpus)
@@ -354,6 +365,10 @@ class Recorder:
 
     def _end_looks(self, looks: Looks) -> None:
         looks.hear()
+        if self._entrance is not None:
+            self._entrance.close()
+            if not looks.asked:
+                self._note("unseen", not_entered(*(self._entrance.closed or (self._target.pid, TOO_SHORT))))
         if problem := looks.close(self.path):
             self._note("look", problem)
             self._say(problem)
@@ -483,6 +498,11 @@ class Recorder:
         if self._watches and self._host is not None:
             hidden = any(w.hides_processes for w in self._watches)
             pids = self._host.pids() if hidden else self._users(self._host)
+            if self._entrance is not None:
+                main = self._host.main_pid
+                wanted = pids if not hidden else [] if main is None else [main]
+                if not wanted or not self._entrance.ready(wanted):
+                    return
             used = {pid: [w.gpu.index for w in self._watches if pid in (w.board.pids or ())] for pid in pids}
             looks.ask({pid: tuple(gpus) for pid, gpus in used.items()}, CloseUp(self._watches))
 

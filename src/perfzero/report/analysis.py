@@ -70,6 +70,7 @@ def judged_report(path: Path | str) -> Report:
     judged, unseen = with_host(recording, judged)
     breakdowns, unread = broken_down(recording, {j.seen.gpu.index: j.seen for j in judged})
     inside = seen_inside(breakdowns, recording.looks, [gpu.index for gpu in recording.gpus])
+    untold = [note.text for note in recording.notes() if note.kind == "unseen"]
     told = [settled(j.diagnosis, inside[j.seen.gpu.index]) for j in judged]
     judged = [replace(j, diagnosis=with_lines(d, j.host)) for j, d in zip(judged, told, strict=True)]
     return build(
@@ -79,7 +80,7 @@ def judged_report(path: Path | str) -> Report:
         complete=recording.complete,
         cost=manifest.cost,
         process=manifest.process,
-        doubts=(*recording.doubts, *unseen, *unread),
+        doubts=(*recording.doubts, *unseen, *unread, *untold),
         breakdowns=breakdowns,
     )
 

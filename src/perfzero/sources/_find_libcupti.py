@@ -2,7 +2,7 @@
 Which libcupti: the one torch brought, a toolkit's, or the optional wheel.
 
 Loading a library runs its code, so root loads only files that nobody but root, or the user who
-called sudo, can have put there or can exchange: see `_trusted`.
+called sudo, can have put there or can exchange: see `trusted`.
 """
 
 from __future__ import annotations
@@ -86,10 +86,10 @@ def _may_load(found: FoundLibrary) -> bool:
         return True
     siblings = [found.path.with_name(name) for name in SIBLINGS]
     present = [Path(os.path.realpath(s)) for s in siblings if os.path.lexists(s)]
-    return all(map(_trusted, (found.path, *present)))
+    return all(map(trusted, (found.path, *present)))
 
 
-def _trusted(path: Path) -> bool:
+def trusted(path: Path) -> bool:
     """
     Whether only root, or the user who called sudo, can have put the file *path* there or can exchange it.
 

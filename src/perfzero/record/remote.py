@@ -1,0 +1,355 @@
+"""
+The agent in a program that runs already: Python 3.14 and later read a file when asked to (PEP 768).
+
+`sys.remote_exec` writes the name of a file into the program's memory, and its main thread reads that file
+between two of its statements. Who calls it has to be of the same version, so a child does that (`_ASK`):
+
+    ours            where perfzero itself runs on that version
+    the program's   its own interpreter, as a user who may run it anyway: we, where we are not root. Where we
+                    are, root only if nobody but root, and who called sudo, can have put it there and what it
+                    imports first (`trusted`); else the program's user
+
+The version is told from the names of mapped files, so nothing is run to learn it. Whoever does not see the
+files that we see (a container) is not entered: the script would be another one there.
+
+Nothing is waited for. A process is asked once; if its main thread stays in a call of C it has not read the
+file by the end. Then it is asked to read an empty one in its place, for ours will be gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import re
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+from perfzero.record.launch import Invoker
+from perfzero.record.look import ENTER, Looks
+from perfzero.sources._find_libcupti import trusted
+from perfzero.store.decode import clean_text
+
+OLDEST = (3, 14)
+"""The first Python that lets somebody in."""
+
+ENTERS_WITHIN_S = 10.0
+"""The agent is there a second after the file was read; few calls of C last as long as the rest."""
+
+ANSWERS_WITHIN_S = 5.0
+"""A child that asks needs 10 ms; it reads files of which the program chooses the names."""
+
+ENDS_S = 1.0
+"""How long a child is waited for that was ended, or that withdraws the question."""
+
+NOTHING = "/dev/null"
+"""What is read in place of a file that is gone."""
+
+_MAPS_BYTES = 4 << 20
+"""Of the names of mapped files: a program with PyTorch has 0.2 MB."""
+
+_INTERPRETER = re.compile(r"python(3(\.\d+)?t?)?")
+"""Names of programs that take `-c`; Python that is built into another program has none."""
+
+_VERSIONS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"/libpython3\.(\d+)(t?)\.so",
+        r"/python3\.(\d+)(t?)$",
+        r"\.cpython-3(\d\d)(t?)-",
+        r"/lib/python3\.(\d+)(t?)/lib-dynload/",
+    )
+)
+"""What names of mapped files tell of Python's minor version, the surest first."""
+
+_LIBS = ("lib", "lib64")
+
+_ASK = """import sys
+try:
+    sys.remote_exec(int(sys.argv[1]), sys.argv[2])
+except BaseException as error:
+    sys.stdout.write(type(error).__name__ + ": " + str(error))
+    sys.exit(3)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Python:
+    """A Python by its version: "3.14", and "t" after it where it is built to run without the GIL."""
+
+    minor: int
+    free_threaded: bool = False
+
+    @property
+    def opens(self) -> bool:
+        """Whether it lets somebody in."""
+        return (3, self.minor) >= OLDEST
+
+    def __str__(self) -> str:
+        return f"3.{self.minor}{'t' if self.free_threaded else ''}"
+
+
+OURS = Python(sys.version_info[1], bool(sysconfig.get_config_var("Py_GIL_DISABLED")))
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """The user of a process, the group, and the groups besides."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+
+    @property
+    def user(self) -> Invoker | None:
+        """The user for whom there is to be a meeting place; None for ourselves."""
+        if self.uid == os.geteuid():
+            return None
+        try:
+            entry = pwd.getpwuid(self.uid)
+        except KeyError:  # known on another machine only
+            return Invoker(str(self.uid), self.uid, self.gid, "/nonexistent")
+        return Invoker(entry.pw_name, self.uid, self.gid, entry.pw_dir)
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who calls `sys.remote_exec`: a Python, and whose ids it takes; ours, if none are said."""
+
+    program: str
+    ids: dict[str, Any] = field(default_factory=dict)
+
+
+class Closed(Exception):
+    """A process that cannot be entered, and why: what follows "no look into process 4711:"."""
+
+
+def python_of(pid: int) -> Python | None:
+    """The Python that the process *pid* runs, by what it has mapped; None where that shows none."""
+    try:
+        with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
+            lines = file.read(_MAPS_BYTES).splitlines()
+    except OSError:
+        return None
+    names = dict.fromkeys(parts[5] for line in lines if len(parts := line.split(None, 5)) == 6)
+    for pattern in _VERSIONS:
+        for name in names:
+            if found := pattern.search(name):
+                return Python(int(found[1]), bool(found[2]))
+    return None
+
+
+def rights_of(pid: int) -> Rights:
+    """
+    Whose the process *pid* is.
+
+    Raises `Closed` where it has the rights of more than one user, is not ours to enter, or sees other files.
+    """
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            fields = dict(line.split(":", 1) for line in file if ":" in line)
+        uids, gids = ({int(n) for n in fields[name].split()} for name in ("Uid", "Gid"))
+        groups = tuple(int(n) for n in fields["Groups"].split())
+        if os.geteuid() not in (0, *uids):
+            raise Closed("it is another user's")
+        if len(uids) != 1 or len(gids) != 1:
+            raise Closed("it has the rights of more than one user")
+        if any(_place(pid, name) != _place("self", name) for name in ("ns/mnt", "ns/pid", "ns/user", "root")):
+            raise Closed("it runs in a container, and perfzero does not run in the same")
+    except (OSError, KeyError, ValueError):
+        raise Closed("it has ended, or is not ours to see") from None
+    return Rights(uids.pop(), gids.pop(), groups)
+
+
+def _place(pid: int | str, name: str) -> tuple[int, int]:
+    seen = os.stat(f"/proc/{pid}/{name}")
+    return seen.st_dev, seen.st_ino
+
+
+def asker(pid: int, python: Python, rights: Rights) -> Asker:
+    """Who may ask the process *pid*. Raises `Closed` where nobody may."""
+    if python == OURS and hasattr(sys, "remote_exec"):
+        return Asker(sys.executable)
+    try:
+        program = os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        raise Closed("it has ended, or is not ours to see") from None
+    if program.endswith(" (deleted)"):
+        raise Closed("its Python has been replaced since it began")
+    if not _INTERPRETER.fullmatch(os.path.basename(program)):
+        raise Closed(f"its Python {python} is part of another program")
+    if os.geteuid() != 0 or (trusted(Path(program)) and trusted(first_import(program, python))):
+        return Asker(program)
+    if rights.uid == 0:
+        raise Closed("it is root's, and others than root can change its Python")
+    return Asker(program, {"user": rights.uid, "group": rights.gid, "extra_groups": list(rights.groups)})
+
+
+def first_import(program: str, python: Python) -> Path:
+    """The file that an interpreter imports before it runs anything."""
+    places = [Path(program).parent.parent / lib / f"python{python}/encodings/__init__.py" for lib in _LIBS]
+    return next((place for place in places if place.exists()), places[0])
+
+
+Stage = Literal["asking", "asked", "over"]
+"""A child is asking; it has, and the process is to read the file; nothing more is awaited."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A process on its way to have the agent. `asked` says whether it was told what to read."""
+
+    pid: int
+    asker: Asker
+    said: BinaryIO
+    child: subprocess.Popen[bytes]
+    since_s: float
+    stage: Stage = "asking"
+    asked: bool = False
+
+    def end(self) -> None:
+        """Let go of the child, whatever it does."""
+        if self.child.poll() is None:
+            self.child.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.child.wait(ENDS_S)
+        self.said.close()
+
+
+class Entrance:
+    """
+    Lets the agent into processes that run already, so that *looks* can ask them; each is tried once.
+
+    *say* is told of those that cannot be entered. `closed` is the first of them, its process id and why.
+    """
+
+    def __init__(self, looks: Looks, *, say: Callable[[str], None]) -> None:
+        self.closed: tuple[int, str] | None = None
+        self._looks = looks
+        self._say = say
+        self._begun = False
+        self._asked: list[_Asked] = []
+        self._place = Path()
+
+    def ready(self, pids: Iterable[int]) -> bool:
+        """
+        Whether none of *pids* is waited for any more; the first call has them asked.
+
+        To be called again and again; it waits for nothing.
+        """
+        if not self._begun:
+            self._begun = True
+            self._begin(sorted(pids))
+        came = {agent.pid for agent in self._looks.agents}
+        for one in self._asked:
+            if one.stage != "over":
+                self._follow(one, came=one.pid in came)
+        return all(one.stage == "over" for one in self._asked)
+
+    def _begin(self, pids: Sequence[int]) -> None:
+        opened: Rights | None = None
+        for pid in pids:
+            try:
+                rights = rights_of(pid)
+                python = python_of(pid)
+                if python is None:
+                    raise Closed("it runs no Python that perfzero knows")
+                if not python.opens:
+                    raise Closed(f"its Python is {python}, and only 3.14 or later lets somebody in")
+                who = asker(pid, python, rights)
+                if opened is None:
+                    self._place, opened = self._looks.open(rights.user, running=True), rights
+                if rights.uid != opened.uid:
+                    raise Closed("it is another user's than the first one")
+                self._asked.append(_asking(pid, who, str(self._place / ENTER)))
+            except Closed as error:
+                self._close(pid, str(error))
+            except (OSError, subprocess.SubprocessError) as error:
+                self._close(pid, str(getattr(error, "strerror", None) or error))
+
+    def _follow(self, one: _Asked, *, came: bool) -> None:
+        waited_s = time.monotonic() - one.since_s
+        if one.stage == "asking":
+            code = one.child.poll()
+            if code == 0:
+                one.stage, one.asked, one.since_s = "asked", True, time.monotonic()
+            elif code is not None:
+                self._close(one.pid, _reason(one.said), one)
+            elif waited_s > ANSWERS_WITHIN_S:
+                one.end()
+                self._close(one.pid, "it could not be asked in time", one)
+        elif came:
+            one.stage = "over"
+        elif waited_s > ENTERS_WITHIN_S:
+            read = os.path.lexists(self._place / f"entered-{one.pid}")
+            silent = "it has imported nothing that can be looked into, or works for another process"
+            busy = f"its main thread has been inside one call for {ENTERS_WITHIN_S:.0f} s"
+            self._close(one.pid, silent if read else busy, one)
+
+    def _close(self, pid: int, why: str, one: _Asked | None = None) -> None:
+        if one is not None:
+            one.stage = "over"
+        self.closed = self.closed or (pid, why)
+        self._say(f"no look into process {pid}: {why}")
+
+    def close(self) -> None:
+        """Withdraw what has not been read yet, before the meeting place goes. Harmless when called twice."""
+        asked, self._asked = self._asked, []
+        withdrawn: list[_Asked] = []
+        for one in asked:
+            one.end()
+            if one.asked and not os.path.lexists(self._place / f"entered-{one.pid}"):
+                with contextlib.suppress(OSError, subprocess.SubprocessError):
+                    withdrawn.append(_asking(one.pid, one.asker, NOTHING))
+        for one in withdrawn:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                one.child.wait(ENDS_S)
+            one.end()
+
+
+def _asking(pid: int, who: Asker, script: str) -> _Asked:
+    """Start the child that asks the process *pid* to read *script*. Raises OSError and SubprocessError."""
+    said = open(os.memfd_create("perfzero"), "w+b")  # noqa: SIM115 - until the child has ended
+    try:
+        child = subprocess.Popen(
+            [who.program, "-I", "-S", "-c", _ASK, str(pid), script],
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            env={},
+            cwd="/",
+            start_new_session=True,  # a Ctrl-C at the terminal is not for it
+            **who.ids,
+        )
+    except BaseException:
+        said.close()
+        raise
+    return _Asked(pid, who, said, child, time.monotonic())
+
+
+def _reason(said: BinaryIO) -> str:
+    """Why a child could not ask, from what it said."""
+    said.seek(0)
+    text = clean_text(said.read(4096).decode(errors="replace")).strip()
+    last = (text.splitlines() or [""])[-1]
+    if "Permission" in last or "not permitted" in last:
+        return f"this user may not write to its memory{_yama()}"
+    if "not enabled in the remote process" in last:
+        return "it forbids that: PYTHON_DISABLE_REMOTE_DEBUG, or -X disable-remote-debug"
+    if "not enabled" in last:
+        return "its Python was built without a way in"
+    return f"it could not be asked: {last[:200].rstrip('.')}" if last else "it could not be asked"
+
+
+def _yama() -> str:
+    """What may be set so that one process does not reach the memory of another one."""
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/yama/ptrace_scope", encoding="ascii") as file:
+        if (scope := file.read(8).strip()) != "0":
+            return f" (kernel.yama.ptrace_scope is {scope})"
+    return ""
