@@ -819,6 +819,44 @@ if __name__ == "__main__":
 """
 
 
+CUPY = """
+import sys, time, cupy
+time.sleep(0.5)
+print([m for m in sys.modules if "perfzero" in m], [f for f in sys.meta_path if "Wait" in repr(f)])
+"""
+
+WATCHED = "another tool watches it (CUDA_INJECTION64_PATH is set)"
+"""So CUPTI is asked, and never touched, on whichever machine."""
+
+
+@pytest.fixture
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of packages, with a CuPy, in which programs find no other; a tool is said to watch them."""
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "packages" / "cupy.py").touch()
+    monkeypatch.setenv("CUDA_INJECTION64_PATH", "/opt/tool.so")
+    return tmp_path / "packages"
+
+
+def test_a_program_with_cupy_alone_is_looked_into_by_cupti(packages: Path) -> None:
+    with looks() as (made, ended):
+        with_look = run(CUPY, made, path=packages)
+
+    assert with_look == (0, "['_perfzero_agent'] []\n", "")
+    assert [look.reason for look in ended] == [WATCHED]
+
+
+@pytest.mark.parametrize("torchs", [True, False])
+def test_of_two_frameworks_the_one_that_uses_the_gpu_is_asked(packages: Path, torchs: bool) -> None:
+    """PyTorch has its own profiler, which asks nobody who else watches."""
+    program = MODEL + f"import cupy\ntorch.cuda.is_initialized = lambda: {torchs}\n" + TRAIN
+    (packages / "torch").symlink_to(STAND_IN / "torch")
+    with looks() as (made, ended):
+        run(program, made, path=packages)
+
+    assert [look.reason for look in ended] == ["" if torchs else WATCHED]
+
+
 @pytest.mark.parametrize("how", ["fork", "spawn"])
 def test_a_worker_of_a_loader_has_no_agent(tmp_path: Path, how: str) -> None:
     """

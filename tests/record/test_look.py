@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from perfzero.record.launch import Invoker
-from perfzero.record.look import LONGEST_ANSWER, MOST_LINES, Looks, parent_of
+from perfzero.record.look import FILES, LONGEST_ANSWER, MOST_LINES, Looks, parent_of
 from perfzero.values import Look
 
 ME = os.getpid()
@@ -71,7 +71,7 @@ def test_the_meeting_place_is_the_users_alone_and_goes_when_it_is_closed(looks: 
     folder = Path(looks.environment({})["PYTHONPATH"])
 
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert {path.name for path in folder.iterdir()} == {"agent", "sitecustomize.py", "_perfzero_agent.py"}
+    assert {path.name for path in folder.iterdir()} == {"agent", *FILES}
     looks.close()
     assert not folder.exists()
     assert looks.environment({}) == {}
@@ -382,7 +382,7 @@ def test_the_folder_is_handed_over_after_what_is_in_it(monkeypatch: pytest.Monke
     made.close()
 
     assert given[-1] == (folder.name, False)
-    assert {name for name, _ in given[:-1]} == {"agent", "sitecustomize.py", "_perfzero_agent.py"}
+    assert {name for name, _ in given[:-1]} == {"agent", *FILES}
     assert not any(follows for _, follows in given)
 
 

@@ -40,7 +40,7 @@ from perfzero.store.schema import look_name
 from perfzero.values import Look
 
 AGENT = Path(__file__).parent / "agent"
-FILES = ("sitecustomize.py", "_perfzero_agent.py")
+FILES = ("sitecustomize.py", "_perfzero_agent.py", "_perfzero_cupti.py")
 
 ENTER = "_perfzero_enter.py"
 """What a program that runs already reads, see there."""

@@ -55,7 +55,7 @@ if MYPY:
     from types import FrameType
     from typing import Any
 
-FRAMEWORKS = ("torch",)
+FRAMEWORKS = ("torch", "jax", "cupy", "numba.cuda")
 AGENT = 1
 """The version of what is said over the socket."""
 
@@ -290,14 +290,37 @@ def _answer(address: str) -> None:
 def _look(request: dict[str, Any], talk: _Talk, *, to: str) -> dict[str, Any]:
     """Take one look, and say how it went."""
     try:
+        if not _is_torchs():
+            taken: dict[str, Any] = _cupti().Look(request, talk, to=to).take()
+            return taken
         refusal = _refusal()
         return {"refused": refusal} if refusal else Look(request, talk, to=to).take()
     except Exception as error:
         return {"refused": f"{type(error).__name__}: {error}"}
 
 
+def _is_torchs() -> bool:
+    """Whether it is PyTorch that uses the GPU: another framework may have been imported beside it."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        return False
+    used = getattr(getattr(torch, "cuda", None), "is_initialized", bool)
+    return not any(name in sys.modules for name in FRAMEWORKS if name != "torch") or bool(used())
+
+
+def _cupti() -> Any:
+    """The other half of the agent, for programs without PyTorch; they do not see it among their modules."""
+    import importlib.util
+
+    name = "_perfzero_cupti"
+    spec: Any = importlib.util.spec_from_file_location(name, f"{os.path.dirname(__file__)}/{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def _refusal() -> str:
-    """Why no look can be taken in this process; empty if one can."""
+    """Why no look can be taken with PyTorch's profiler; empty if one can."""
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return "this Python runs without the GIL"
     if _process("daemon"):

@@ -1,0 +1,691 @@
+"""
+The look inside a program without PyTorch: CUPTI's records of its kernels, copies and sets.
+
+JAX, CuPy, numba: whatever gives work to the GPU through CUDA, CUPTI tells what ran there and when, without
+the framework's help. There are no modules and no operators then; under XLA a kernel's name says what was
+fused. The agent's thread does all of it (`_perfzero_agent`, of which this file is the second half); the
+program's threads run nothing of ours but the two functions below. Standard library only, Python 3.8 or later.
+
+    refuse   where another tool has CUPTI, or the program profiles itself
+    find     libcupti: the one that the process has, or that of its CUDA; "found" is said
+    prepare  at the recorder's word CUPTI is switched on; "ready" is said
+    trace    from the recorder's next word on, for a stretch of time: there are no marks of steps
+    end      CUPTI is switched off, and its records are read and written as a trace of PyTorch's profiler
+
+CUPTI asks for buffers, and gives them back, in the thread that calls CUDA, or in one of its own. Python may
+not be called there: a ctypes callback waits for the GIL, which another thread may hold that itself waits for
+CUDA. So the two callbacks are machine code (`REQUESTED`, `COMPLETED`), which takes buffers off a pool by one
+atomic addition, and writes down what has come back. When the pool is used up it gives none, and CUPTI drops
+records (cupti_activity.h); the stretch ends before. CUPTI keeps the two addresses as long as the process
+lives, so the code and the pool stay mapped that long; the pool's memory goes back to the system as soon as
+CUPTI has returned all of its buffers.
+
+Times: those of records are CUPTI's own. It is asked for the time between two readings of Unix time, before
+and after the stretch, and what lies between is converted in proportion. Records outside of the stretch's time
+mean that their layout is not what we take it to be, and there is no trace then.
+
+Records are walked by their lengths, which CUPTI itself tells once for each kind (cuptiActivityGetNextRecord):
+they grow from version to version, at their end. What is read of them lies at the same place in CUDA 12.0 to
+13.5 (CUpti_ActivityKernel9 to 13, Memcpy5 to 7, Memset4 and 5, by a C compiler's `offsetof`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import glob
+import json
+import os
+import struct
+import sys
+import time
+
+MYPY = False
+if MYPY:
+    from collections.abc import Iterator
+    from typing import Any
+
+STRETCH_S = 0.3
+"""Traced at least: some steps of most programs, and few enough to cost little."""
+
+LONGEST_S = 2.0
+"""Traced at most, however long the program's steps are."""
+
+BUFFER = 1 << 20
+"""Bytes of a buffer, of 4,800 kernels. CUPTI clears each in the program's thread: 0.1 ms."""
+
+BUFFERS = 64
+"""300,000 kernels, as many as a process can launch in a second. What is not used takes no memory."""
+
+NEARLY_ALL = 48
+"""Buffers; when so many are gone the stretch ends, so that none is refused."""
+
+MOST_RECORDS = 60_000
+"""Written of a trace, each in some 10 us of CPU; the stretch is cut to that of these."""
+
+POLL_S = 0.01
+GO_WITHIN_S = 5.0
+"""How long CUPTI, once it is on, waits for the recorder's word."""
+
+RUNNING_S = 0.5
+"""How long kernels that run at the end of the stretch are waited for."""
+
+AT_ONCE = 64
+"""Events written before the program's threads may have the GIL: half a millisecond."""
+
+REST_S = 0.0005
+
+OFF_BY_NS = 1_000_000_000
+"""Outside of the stretch, from when on CUPTI was on; a record farther off is none."""
+
+OLDEST = 18
+"""cuptiGetVersion of CUDA 12.0, the first with these layouts."""
+
+SUBSCRIBED = (12, 39)
+"""CUPTI_ERROR_MAX_LIMIT_REACHED, until CUDA 11, and CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED."""
+
+MEMCPY, MEMSET, KERNEL, CONCURRENT_KERNEL = 1, 2, 3, 10
+"""Kinds of records (CUpti_ActivityKind)."""
+
+KINDS = (CONCURRENT_KERNEL, MEMCPY, MEMSET)
+
+_KERNEL = struct.Struct("=I 2x H 8x Q Q 8x I I I 3i 3i i i 8x I 8x Q 32x Q")
+"""kind, registers, start, end, device, context, stream, grid, block, static and dynamic shared memory,
+correlation, name, graph node."""
+
+_MEMCPY = struct.Struct("=I B B B x Q Q Q I I I I 16x Q")
+"""kind, copy kind, from and to, bytes, start, end, device, context, stream, correlation, graph node."""
+
+_MEMSET = struct.Struct("=I I Q Q Q I I I I 2x H 12x Q")
+"""kind, value, bytes, start, end, device, context, stream, correlation, memory kind, graph node."""
+
+_TIMES = struct.Struct("=Q Q")
+"""Start and end, at byte 16 of all of them."""
+
+_LEAST_OF = {
+    KERNEL: _KERNEL.size, CONCURRENT_KERNEL: _KERNEL.size, MEMCPY: _MEMCPY.size, MEMSET: _MEMSET.size,
+}  # fmt: skip
+_LEAST = 8
+"""Bytes of the shortest record there is."""
+
+_COPIES = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH"}
+_COPIES[10] = "PtoP"
+_MEMORY = {1: "Pageable", 2: "Pinned", 3: "Device", 4: "Array", 5: "Managed", 6: "Device Static"}
+_MEMORY[7] = "Managed Static"
+"""As PyTorch's profiler names them (Kineto, CuptiActivity.cpp)."""
+
+LONGEST_NAME = 4096
+
+# What lies in the pool's first page; the machine code knows these places.
+_TAKEN, _BASE, _SIZE, _LEFT, _ALL, _RETURNED = 0, 8, 16, 24, 32, 40
+
+PAGE = 4096
+
+REQUESTED = (
+    b"\xf3\x0f\x1e\xfa"  # endbr64
+    b"\x49\xb8%s"  # mov   r8, STATE
+    b"\x48\xc7\x02\x00\x00\x00\x00"  # mov   qword [rdx], 0        *maxNumRecords: as many as fit
+    b"\x49\x8b\x00"  # mov   rax, [r8]             how many are taken
+    b"\x49\x3b\x40\x18"  # cmp   rax, [r8 + 24]        none left?
+    b"\x73\x23"  # jae   none
+    b"\xb8\x01\x00\x00\x00"  # mov   eax, 1
+    b"\xf0\x49\x0f\xc1\x00"  # lock xadd [r8], rax         the number of this buffer
+    b"\x49\x3b\x40\x18"  # cmp   rax, [r8 + 24]        somebody was faster?
+    b"\x73\x13"  # jae   none
+    b"\x49\x8b\x48\x10"  # mov   rcx, [r8 + 16]
+    b"\x48\x89\x0e"  # mov   [rsi], rcx            *size
+    b"\x48\x0f\xaf\xc1"  # imul  rax, rcx
+    b"\x49\x03\x40\x08"  # add   rax, [r8 + 8]
+    b"\x48\x89\x07"  # mov   [rdi], rax            *buffer
+    b"\xc3"  # ret
+    b"\x31\xc0"  # none: xor eax, eax
+    b"\x48\x89\x06"  # mov   [rsi], rax
+    b"\x48\x89\x07"  # mov   [rdi], rax
+    b"\xc3"  # ret
+)
+"""void requested(uint8_t **buffer, size_t *size, size_t *maxNumRecords), x86-64 (System V)."""
+
+COMPLETED = (
+    b"\xf3\x0f\x1e\xfa"  # endbr64
+    b"\x49\xb9%s"  # mov   r9, STATE
+    b"\x48\x89\xd0"  # mov   rax, rdx
+    b"\x49\x2b\x41\x08"  # sub   rax, [r9 + 8]
+    b"\x31\xd2"  # xor   edx, edx
+    b"\x49\xf7\x71\x10"  # div   qword [r9 + 16]        which buffer
+    b"\x49\x3b\x41\x20"  # cmp   rax, [r9 + 32]        none of ours?
+    b"\x73\x08"  # jae   out
+    b"\x49\xff\xc0"  # inc   r8                    validSize + 1: 0 is one that is out
+    b"\x4d\x89\x44\xc1\x28"  # mov   [r9 + 8 * rax + 40], r8
+    b"\xc3"  # out: ret
+)
+"""void completed(CUcontext, uint32_t stream, uint8_t *buffer, size_t size, size_t validSize)."""
+
+NOTHING = b"\xf3\x0f\x1e\xfa\xc3"  # endbr64; ret
+"""void nothing(...)."""
+
+
+class Refused(Exception):
+    """There is no look, for this reason."""
+
+
+class Pool:
+    """
+    Buffers that machine code hands out and takes back, `requested` and `completed` its addresses.
+
+    Its memory is mapped for as long as the process lives: whoever has the addresses may call them.
+    """
+
+    def __init__(self, buffers: int = BUFFERS, size: int = BUFFER) -> None:
+        if os.uname().machine != "x86_64" or sys.maxsize < 2**32:
+            raise Refused("outside of PyTorch programs are looked into on x86-64 only")
+        state_size = -(-(_RETURNED + 8 * buffers) // PAGE) * PAGE
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._libc.mmap.restype = ctypes.c_void_p
+        self._libc.mmap.argtypes = (
+            ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
+        )  # fmt: skip
+        for name in ("mprotect", "madvise"):
+            getattr(self._libc, name).argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+        self._buffers, self._size = buffers, size
+        self._state = self._map(state_size + buffers * size)
+        self._base = self._state + state_size
+        for place, value in ((_BASE, self._base), (_SIZE, size), (_LEFT, 0), (_ALL, buffers)):
+            self._word(place).value = value
+        code = self._map(PAGE)
+        address, self.addresses = code, []
+        for function in (REQUESTED, COMPLETED, NOTHING):
+            if b"%s" in function:
+                function = function.replace(b"%s", struct.pack("<Q", self._state))
+            ctypes.memmove(address, function, len(function))
+            self.addresses.append(address)
+            address += 128
+        if self._libc.mprotect(code, PAGE, 5):  # PROT_READ | PROT_EXEC
+            raise Refused(f"this system lets nobody run new code: {os.strerror(ctypes.get_errno())}")
+        self.requested, self.completed, self.nothing = self.addresses
+
+    def _map(self, size: int) -> int:
+        # PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
+        found = self._libc.mmap(None, size, 3, 0x4022, -1, 0)
+        if found in (None, 2**64 - 1):
+            raise Refused(f"there is no memory for records: {os.strerror(ctypes.get_errno())}")
+        return int(found)
+
+    def _word(self, place: int) -> ctypes.c_uint64:
+        return ctypes.c_uint64.from_address(self._state + place)
+
+    def open(self) -> None:
+        """Hand out buffers from now on."""
+        self._word(_LEFT).value = self._buffers
+
+    def close(self) -> None:
+        """Hand out none any more."""
+        self._word(_LEFT).value = 0
+
+    @property
+    def taken(self) -> int:
+        """How many buffers have been handed out."""
+        return min(self._word(_TAKEN).value, self._buffers)
+
+    def returned(self) -> list[tuple[int, int]]:
+        """Address and used bytes of the buffers that have come back, in the order in which they went."""
+        found = []
+        for number in range(self.taken):
+            size = self._word(_RETURNED + 8 * number).value
+            if size:
+                found.append((self._base + number * self._size, min(size - 1, self._size)))
+        return found
+
+    def forget(self) -> None:
+        """Give the buffers' memory back to the system, if all have come back."""
+        if len(self.returned()) == self.taken:
+            self._libc.madvise(self._base, self._buffers * self._size, 4)  # MADV_DONTNEED
+
+
+class Cupti:
+    """A libcupti: the few functions that are needed. Each raises `Refused` where CUPTI says no."""
+
+    def __init__(self, path: str) -> None:
+        self.library: Any = ctypes.CDLL(path)
+        # Without the GIL in between: the thread would wait for it, and the time be another one by then.
+        self._clock = ctypes.PyDLL(path).cuptiGetTimestamp
+        version = ctypes.c_uint32()
+        self._call("cuptiGetVersion", ctypes.byref(version))
+        self.version = version.value
+        if self.version < OLDEST:
+            raise Refused(f"its CUPTI is older than CUDA 12.0 (version {self.version})")
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        result = getattr(self.library, name)(*arguments)
+        if result:
+            raise Refused(f"{name}: {self._meaning(result)}")
+
+    def _meaning(self, result: int) -> str:
+        text = ctypes.c_char_p()
+        self.library.cuptiGetResultString(result, ctypes.byref(text))
+        return (text.value or b"error %d" % result).decode(errors="replace")
+
+    def is_free(self, callback: int) -> bool:
+        """Whether nobody has subscribed to CUPTI's callbacks, as profilers do."""
+        handle = ctypes.c_void_p()
+        result = self.library.cuptiSubscribe(ctypes.byref(handle), ctypes.c_void_p(callback), None)
+        if result in SUBSCRIBED:
+            return False
+        if result:
+            raise Refused(f"cuptiSubscribe: {self._meaning(result)}")
+        self._call("cuptiUnsubscribe", handle)
+        return True
+
+    def now_ns(self) -> int:
+        """The time by which records are dated; once CUPTI has started."""
+        now = ctypes.c_uint64()
+        if self._clock(ctypes.byref(now)):
+            raise Refused("its CUPTI tells no time")
+        return now.value
+
+    def start(self, pool: Pool) -> None:
+        self._call(
+            "cuptiActivityRegisterCallbacks", ctypes.c_void_p(pool.requested), ctypes.c_void_p(pool.completed)
+        )
+        for kind in KINDS:
+            self._call("cuptiActivityEnable", kind)
+
+    def stop(self) -> None:
+        for kind in KINDS:
+            self.library.cuptiActivityDisable(kind)
+
+    def flush(self, *, forced: bool = False) -> None:
+        """Have the buffers returned: those that are complete, or all."""
+        self._call("cuptiActivityFlushAll", int(forced))
+
+    def dropped(self) -> int:
+        """How many records found no room."""
+        many = ctypes.c_size_t()
+        self._call("cuptiActivityGetNumDroppedRecords", None, 0, ctypes.byref(many))
+        return many.value
+
+    def next_record(self, buffer: int, size: int, record: int | None) -> int | None:
+        """Where the record after *record* lies (None: the first one); None at the end."""
+        found = ctypes.c_void_p(record)
+        over = self.library.cuptiActivityGetNextRecord(
+            ctypes.c_void_p(buffer), ctypes.c_size_t(size), ctypes.byref(found)
+        )
+        return None if over else found.value
+
+
+def records(cupti: Any, buffers: list[tuple[int, int]]) -> Iterator[Record]:
+    """What the GPU did, as far as *buffers* tell it whole."""
+    lengths: dict[int, int] = {}
+    for buffer, size in buffers:
+        at = cupti.next_record(buffer, size, None) if size else None
+        while at is not None and at + _LEAST <= buffer + size:
+            kind = ctypes.c_uint32.from_address(at).value
+            length = lengths.get(kind)
+            if length is None:
+                following = cupti.next_record(buffer, size, at)
+                # The last one in a buffer may have room behind it: that is not the length of others.
+                length = buffer + size - at if following is None else following - at
+                if following is not None:
+                    lengths[kind] = length
+            if not kind or length < _LEAST or at + length > buffer + size:
+                break
+            if kind in _LEAST_OF and length >= _LEAST_OF[kind]:
+                start_ns, end_ns = _TIMES.unpack(ctypes.string_at(at + 16, 16))
+                if 0 < start_ns <= end_ns:  # else it has not ended
+                    yield Record(kind, at, length, start_ns, end_ns)
+            at += length
+
+
+class Memory:
+    """This process's memory, read so that what is not there is an error and no crash."""
+
+    def __init__(self) -> None:
+        self._file = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+
+    def text(self, address: int) -> str:
+        """The C string at *address*; empty where there is none."""
+        found = b""
+        try:
+            while b"\0" not in found and len(found) < LONGEST_NAME:
+                part = os.pread(self._file, 256 - address % 256, address)
+                if not part:
+                    break
+                found += part
+                address += len(part)
+        except (OSError, OverflowError, ValueError):
+            pass
+        return found.partition(b"\0")[0].decode(errors="replace")
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+def demangler() -> Any:
+    """A function that makes a name of C++ readable, by the library that the process has for that."""
+    try:
+        library: Any = ctypes.CDLL(next(path for path in mapped("libstdc++.so")))
+        demangle = library.__cxa_demangle
+        demangle.restype = ctypes.c_void_p
+        demangle.argtypes = (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+        free = ctypes.CDLL(None).free
+        free.argtypes = (ctypes.c_void_p,)
+    except (AttributeError, OSError, StopIteration):
+        return str
+
+    def readable(name: str) -> str:
+        if not name.startswith("_Z"):
+            return name
+        found = demangle(name.encode(), None, None, None)
+        if not found:
+            return name
+        text: bytes = ctypes.string_at(found)
+        free(found)
+        return text.decode(errors="replace")
+
+    return readable
+
+
+def mapped(name: str) -> Iterator[str]:
+    """The files that the process has loaded whose name begins so."""
+    with open("/proc/self/maps", errors="surrogateescape") as file:
+        seen = set()
+        for line in file:
+            path = line.rstrip("\n").partition("/")
+            full = "/" + path[2]
+            if path[1] and full not in seen and full.rpartition("/")[2].startswith(name):
+                seen.add(full)
+                yield full
+
+
+def find_cupti() -> Cupti:
+    """The libcupti that the process has, or else that of its CUDA. Raises `Refused`."""
+    for path in mapped("libcupti.so"):
+        return Cupti(path)
+    driver = _driver_major()
+    places: list[str] = []
+    for folder in map(glob.escape, sys.path):
+        places += glob.glob(f"{folder}/nvidia/cu*/lib/libcupti.so.*")
+        places += glob.glob(f"{folder}/nvidia/cuda_cupti/lib/libcupti.so.*")
+    for root in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"):
+        if root:
+            places += glob.glob(f"{glob.escape(root)}/extras/CUPTI/lib64/libcupti.so.[1-9][0-9]")
+    places += glob.glob("/usr/local/cuda*/extras/CUPTI/lib64/libcupti.so.[1-9][0-9]")
+    places += glob.glob("/usr/lib/*-linux-gnu/libcupti.so.[1-9][0-9]")
+    runtime = next((_major(path) for path in mapped("libcudart.so")), 0)
+    fitting = [path for path in places if 0 < _major(path) <= driver]
+    why = "no libcupti is found: pip install nvidia-cuda-cupti"
+    for path in sorted(fitting, key=lambda path: (_major(path) != runtime, -_major(path))):
+        try:
+            return Cupti(path)
+        except (AttributeError, OSError, Refused) as error:
+            why = f"{path}: {error}"
+    raise Refused(why)
+
+
+def _driver_major() -> int:
+    """The newest CUDA that the driver can do; 0 where the process has no driver."""
+    for path in mapped("libcuda.so"):
+        version = ctypes.c_int()
+        if not ctypes.CDLL(path).cuDriverGetVersion(ctypes.byref(version)):
+            return version.value // 1000
+    return 0
+
+
+def _major(path: str) -> int:
+    """The 13 in libcupti.so.13 and in libcudart.so.13.0.96; 0 where there is none."""
+    number = path.rpartition(".so.")[2].partition(".")[0]
+    return int(number) if number.isdigit() and int(number) < 100 else 0
+
+
+def refusal() -> str:
+    """Why CUPTI is to be left alone in this process; empty if it is not."""
+    for name in ("CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID"):
+        if os.environ.get(name):
+            return f"another tool watches it ({name} is set)"
+    state = getattr(sys.modules.get("jax._src.profiler"), "_profile_state", None)
+    if getattr(state, "profile_session", None) is not None:
+        return "the program profiles itself"
+    return ""
+
+
+class Record:
+    """A record of something that the GPU did, where it lies in memory, and when that was by CUPTI's clock."""
+
+    __slots__ = ("address", "end_ns", "kind", "length", "start_ns")
+
+    def __init__(self, kind: int, address: int, length: int, start_ns: int, end_ns: int) -> None:
+        self.kind, self.address, self.length, self.start_ns, self.end_ns = (
+            kind, address, length, start_ns, end_ns,
+        )  # fmt: skip
+
+    def told(self) -> tuple[str, int | str, tuple[int, ...], str]:
+        """
+        Its category, its name (a kernel's as an address), where it ran, and what else is told of it.
+
+        Where: device, context, stream, correlation with its launch, and node of a graph (0: none).
+        """
+        data = ctypes.string_at(self.address, self.length)
+        if self.kind == MEMCPY:
+            _, how, source, to, size, _, _, *where = _MEMCPY.unpack_from(data)
+            name = f"Memcpy {_COPIES.get(how, '?')} ({_MEMORY.get(source, '?')} -> {_MEMORY.get(to, '?')})"
+            return "gpu_memcpy", name, tuple(where), f'"bytes": {size}'
+        if self.kind == MEMSET:
+            _, _, size, _, _, *where, memory, node = _MEMSET.unpack_from(data)
+            return "gpu_memset", f"Memset ({_MEMORY.get(memory, '?')})", (*where, node), f'"bytes": {size}'
+        _, registers, _, _, device, context, stream, *sizes, correlation, address, node = _KERNEL.unpack_from(
+            data
+        )
+        grid, block, (static, dynamic) = sizes[:3], sizes[3:6], sizes[6:]
+        told = (
+            f'"registers per thread": {registers}, "shared memory": {static + dynamic}, '
+            f'"grid": {grid}, "block": {block}'
+        )
+        return "kernel", address, (device, context, stream, correlation, node), told
+
+
+class Stretch:
+    """
+    CUPTI at work in this process: `prepare`, `begin`, `end`, `collect`, in this order.
+
+    The stretch lies between two moments by CUPTI's clock and by Unix time.
+    """
+
+    def __init__(self, cupti: Any, pool: Pool) -> None:
+        self._cupti, self._pool = cupti, pool
+        self._on_ns = 0
+        self._moments: list[tuple[int, int]] = []
+        self._running = False
+        self.cost_s = 0.0
+
+    def prepare(self) -> None:
+        """Switch CUPTI on. Raises `Refused`."""
+        begun = time.monotonic()
+        self._running = True
+        self._pool.open()
+        self._cupti.start(self._pool)
+        self._on_ns = self._cupti.now_ns()
+        self.cost_s += time.monotonic() - begun
+
+    def begin(self) -> int:
+        """Now it counts; returns when that is, in Unix ns."""
+        return self._moment()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the buffers will soon be used up."""
+        return self._pool.taken >= NEARLY_ALL * self._pool._buffers // BUFFERS
+
+    def stop(self) -> None:
+        """Switch CUPTI off, wherever it is."""
+        if self._running:
+            self._running = False
+            self._cupti.stop()
+
+    def end(self) -> int:
+        """Switch CUPTI off; returns when the stretch ended, in Unix ns."""
+        until, begun = self._moment(), time.monotonic()
+        self.stop()
+        self.cost_s += time.monotonic() - begun
+        return until
+
+    def collect(self) -> list[Record]:
+        """What ran in the stretch, by its start. Raises `Refused`."""
+        # Kernels that run are waited for: until then CUPTI keeps the buffer that they are in.
+        deadline = time.monotonic() + RUNNING_S
+        while len(self._pool.returned()) < self._pool.taken and time.monotonic() < deadline:
+            self._cupti.flush()
+            time.sleep(POLL_S)
+        self._cupti.flush(forced=True)
+        dropped = self._cupti.dropped()
+        if dropped:
+            raise Refused(f"CUPTI dropped {dropped} of its records")
+        return self._records()
+
+    def give_back(self) -> None:
+        """What can be given back, when all has been read."""
+        self.stop()
+        self._pool.close()
+        self._pool.forget()
+
+    def _moment(self) -> int:
+        """CUPTI's time between two readings of Unix time, the closest of some."""
+        best = (1 << 62, 0, 0)
+        for _ in range(16):
+            before = time.time_ns()
+            cupti = self._cupti.now_ns()
+            after = time.time_ns()
+            best = min(best, (after - before, (before + after) // 2, cupti))
+        self._moments.append(best[1:])
+        return best[1]
+
+    def unix_ns(self, cupti_ns: int) -> int:
+        """A time of CUPTI's as Unix time."""
+        (unix, first), (unix_end, last) = self._moments
+        passed = max(1, last - first)
+        return unix + (cupti_ns - first) * (unix_end - unix) // passed
+
+    def _records(self) -> list[Record]:
+        first, last = (cupti for _, cupti in self._moments)
+        until = last + int(RUNNING_S * 1e9) + OFF_BY_NS
+        found, wrong = [], 0
+        for number, record in enumerate(records(self._cupti, self._pool.returned())):
+            if record.start_ns < self._on_ns - OFF_BY_NS or record.end_ns > until:
+                wrong += 1
+            elif record.end_ns > first and record.start_ns < last:
+                found.append(record)
+            if number % AT_ONCE == AT_ONCE - 1:
+                time.sleep(REST_S / 10)
+        if wrong > len(found) // 100:
+            raise Refused(f"the records of its CUPTI (version {self._cupti.version}) are not understood")
+        found.sort(key=lambda record: (record.start_ns, record.end_ns))
+        return found
+
+
+def write(found: list[Record], stretch: Stretch, *, base_ns: int, to: Any, rest_s: float = REST_S) -> None:
+    """
+    A trace of *found* into the file *to*, as PyTorch's profiler writes one.
+
+    It rests between them, so that the program's threads get the GIL.
+    """
+    memory, readable = Memory(), demangler()
+    names: dict[int | str, str] = {}
+    to.write('{"schemaVersion": 1, "displayTimeUnit": "ms", "traceName": "perfzero",\n')
+    to.write(f'"baseTimeNanoseconds": {base_ns}, "traceEvents": [\n')
+    try:
+        for number, record in enumerate(found):
+            category, called, (device, context, stream, correlation, node), told = record.told()
+            name = names.get(called)
+            if name is None:
+                text = readable(memory.text(called)) if isinstance(called, int) else called
+                name = names[called] = json.dumps(text or "?")
+            graph = f', "graph node id": {node}' if node else ""
+            at = _us(stretch.unix_ns(record.start_ns) - base_ns)
+            to.write(
+                f'{"," if number else ""}{{"ph": "X", "cat": "{category}", "name": {name}, "pid": {device}, '
+                f'"tid": {stream}, "ts": {at}, "dur": {_us(record.end_ns - record.start_ns)}, "args": {{'
+                f'"device": {device}, "context": {context}, "stream": {stream}, '
+                f'"correlation": {correlation}, {told}{graph}}}}}\n'
+            )
+            if rest_s and number % AT_ONCE == AT_ONCE - 1:
+                time.sleep(rest_s)
+    finally:
+        memory.close()
+    to.write("]}\n")
+
+
+def _us(ns: int) -> str:
+    """Nanoseconds as microseconds with three digits, as PyTorch's profiler writes them."""
+    sign, ns = ("-", -ns) if ns < 0 else ("", ns)
+    return f"{sign}{ns // 1000}.{ns % 1000:03d}"
+
+
+class Look:
+    """One look by CUPTI, all of it in the agent's thread."""
+
+    def __init__(self, request: dict[str, Any], talk: Any, *, to: str) -> None:
+        step_s = float(request.get("step_s") or 0.0)
+        steps = int(request["steps"])
+        self._length_s = min(LONGEST_S, max(STRETCH_S, (steps + 1) * step_s))
+        self._talk, self._to = talk, to
+
+    def take(self) -> dict[str, Any]:
+        """Talk to the recorder, trace, and return what to tell."""
+        try:
+            why = refusal()
+            if why:
+                raise Refused(why)
+            cupti, pool = find_cupti(), Pool()
+            if not cupti.is_free(pool.nothing):
+                raise Refused("another tool has CUPTI in it")
+            return self._trace(Stretch(cupti, pool), cupti.version)
+        except Refused as error:
+            return {"refused": str(error)}
+
+    def _trace(self, stretch: Stretch, version: int) -> dict[str, Any]:
+        self._talk.tell(found={"step_s": round(self._length_s, 6), "steps": 1})
+        self._await("prepare", self._length_s + 60.0)
+        try:
+            stretch.prepare()
+            self._talk.tell(ready={})
+            self._await("go", GO_WITHIN_S)
+            begun_ns, deadline = stretch.begin(), time.monotonic() + self._length_s
+            while time.monotonic() < deadline and not stretch.is_full:
+                self._listen()
+                time.sleep(POLL_S)
+            until_ns = stretch.end()
+            self._talk.tell(traced={})
+            found = stretch.collect()
+            if len(found) > MOST_RECORDS:
+                until_ns = stretch.unix_ns(found[MOST_RECORDS].start_ns)
+                del found[MOST_RECORDS:]
+            if not found:
+                raise Refused("nothing ran on its GPU meanwhile")
+            cpu_s, begun = time.thread_time(), time.monotonic()
+            handle = os.open(self._to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            with open(handle, "w", encoding="utf-8") as file:
+                write(found, stretch, base_ns=begun_ns, to=file)
+            return {
+                "looked": {
+                    "at_ns": [begun_ns, until_ns],
+                    "by": "time",
+                    "cost_s": round(stretch.cost_s + time.thread_time() - cpu_s, 6),
+                    "export_s": round(time.monotonic() - begun, 6),
+                    "cupti": version,
+                }
+            }
+        finally:
+            stretch.give_back()
+
+    def _await(self, word: str, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while True:
+            said = self._listen()
+            if said is not None and word in said:
+                return
+            if time.monotonic() > deadline:
+                raise Refused("the recorder was not ready in time")
+            time.sleep(POLL_S)
+
+    def _listen(self) -> dict[str, Any] | None:
+        said: dict[str, Any] | None = self._talk.hear(wait=False)
+        if self._talk.over:
+            raise Refused("the recorder has gone")
+        return said

@@ -1,0 +1,485 @@
+"""
+The agent in programs without PyTorch: the machine code that CUPTI calls, and what becomes of its records.
+
+CUPTI itself is a stand-in here, which fills buffers with records in the layouts of its headers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gzip
+import importlib.util
+import itertools
+import platform
+import struct
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from perfzero.record import look as look_module
+from perfzero.store.kineto import read_trace
+from perfzero.traces import WORK_KINDS
+
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the machine code is for x86-64")
+
+
+def loaded() -> Any:
+    path = look_module.AGENT / "_perfzero_cupti.py"
+    spec = importlib.util.spec_from_file_location("_perfzero_cupti", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+cupti = loaded()
+
+LENGTHS = {
+    "12.6": {10: 208, 1: 88, 2: 88},
+    "13.0": {10: 216, 1: 96, 2: 88},
+    "13.5": {10: 248, 1: 112, 2: 104},
+}
+"""Bytes of a record of each kind: sizeof in cupti_activity.h of CUDA 12.6, 13.0 and 13.5."""
+
+FIELDS = {
+    10: {
+        "kind": ("I", 0), "registersPerThread": ("H", 6), "start": ("Q", 16), "end": ("Q", 24),
+        "deviceId": ("I", 40), "contextId": ("I", 44), "streamId": ("I", 48),
+        "gridX": ("i", 52), "gridY": ("i", 56), "gridZ": ("i", 60),
+        "blockX": ("i", 64), "blockY": ("i", 68), "blockZ": ("i", 72),
+        "staticSharedMemory": ("i", 76), "dynamicSharedMemory": ("i", 80), "correlationId": ("I", 92),
+        "name": ("Q", 104), "graphNodeId": ("Q", 144),
+    },
+    1: {
+        "kind": ("I", 0), "copyKind": ("B", 4), "srcKind": ("B", 5), "dstKind": ("B", 6), "bytes": ("Q", 8),
+        "start": ("Q", 16), "end": ("Q", 24), "deviceId": ("I", 32), "contextId": ("I", 36),
+        "streamId": ("I", 40), "correlationId": ("I", 44), "graphNodeId": ("Q", 64),
+    },
+    2: {
+        "kind": ("I", 0), "value": ("I", 4), "bytes": ("Q", 8), "start": ("Q", 16), "end": ("Q", 24),
+        "deviceId": ("I", 32), "contextId": ("I", 36), "streamId": ("I", 40), "correlationId": ("I", 44),
+        "memoryKind": ("H", 50), "graphNodeId": ("Q", 64),
+    },
+}  # fmt: skip
+"""Where each field lies: offsetof in the same headers, in which these do not differ."""
+
+NAMES = [ctypes.create_string_buffer(name) for name in (b"loop_fusion", b"_Z5saxpyifPfS_", b'gemm\n"x"')]
+
+
+def record(kind: int, version: str = "13.0", **fields: int) -> bytes:
+    made = bytearray(LENGTHS[version][kind])
+    for name, value in {"kind": kind, **fields}.items():
+        code, at = FIELDS[kind][name]
+        struct.pack_into(f"={code}", made, at, value)
+    return bytes(made)
+
+
+REQUESTED = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)
+COMPLETED = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t
+)
+
+
+def request(pool: Any) -> tuple[int | None, int, int]:
+    """What CUPTI gets when it asks for a buffer: its address, its size, and how many records it may hold."""
+    buffer, size, most = ctypes.c_void_p(1), ctypes.c_size_t(2), ctypes.c_size_t(3)
+    REQUESTED(pool.requested)(*(ctypes.addressof(value) for value in (buffer, size, most)))
+    return buffer.value, size.value, most.value
+
+
+def complete(pool: Any, buffer: int, valid: int) -> None:
+    COMPLETED(pool.completed)(None, 0, buffer, 0, valid)
+
+
+class StandIn:
+    """CUPTI, and a GPU that does what *script* says: records at (ns after CUPTI was switched on)."""
+
+    def __init__(self, script: list[bytes], *, version: str = "13.0", ahead_ns: int = 0) -> None:
+        self.script, self.lengths = script, LENGTHS[version]
+        self.version, self.ahead_ns = 130000, ahead_ns
+        self.calls: list[str] = []
+        self.lost = 0
+        self.free = True
+
+    def is_free(self, _: int) -> bool:
+        return self.free
+
+    def now_ns(self) -> int:
+        return time.time_ns() + self.ahead_ns
+
+    def start(self, pool: Any) -> None:
+        self.calls.append("start")
+        self._pool, self.on_ns = pool, self.now_ns()
+
+    def stop(self) -> None:
+        self.calls.append("stop")
+
+    def flush(self, *, forced: bool = False) -> None:
+        if not self.script:
+            return
+        self.calls.append("flush")
+        left, self.script = self.script, []
+        while left:
+            buffer, size, _ = request(self._pool)
+            if buffer is None:
+                self.lost += len(left)
+                return
+            at = buffer
+            while left and at + len(left[0]) <= buffer + size:
+                data = bytearray(left.pop(0))
+                for place in (16, 24):
+                    ns = struct.unpack_from("=Q", data, place)[0]
+                    struct.pack_into("=Q", data, place, ns + self.on_ns if ns else 0)
+                ctypes.memmove(at, bytes(data), len(data))
+                at += len(data)
+            complete(self._pool, buffer, at - buffer)
+
+    def dropped(self) -> int:
+        return self.lost
+
+    def next_record(self, buffer: int, size: int, at: int | None) -> int | None:
+        if at is None:
+            return buffer
+        at += self.lengths[ctypes.c_uint32.from_address(at).value]
+        return at if at < buffer + size else None
+
+
+def kernel(number: int, at_us: float, length_us: float = 5.0, version: str = "13.0", **other: int) -> bytes:
+    """Kernel of that name, by its number, on stream 7."""
+    fields = {
+        "start": int(at_us * 1000), "end": int((at_us + length_us) * 1000), "streamId": 7, "contextId": 1,
+        "name": ctypes.addressof(NAMES[number]), "gridX": 4, "gridY": 2, "gridZ": 1,
+        "blockX": 128, "blockY": 1, "blockZ": 1,
+    }  # fmt: skip
+    return record(10, version, **{**fields, **other})
+
+
+@pytest.fixture(autouse=True)
+def stretch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cupti, "STRETCH_S", 0.05)
+    monkeypatch.setattr(cupti, "RUNNING_S", 0.05)
+
+
+def traced(stand_in: StandIn, pool: Any, seconds: float = 0.05) -> tuple[Any, list[Any], int]:
+    """A stretch with *stand_in* for CUPTI, what it has collected, and when it began."""
+    made = cupti.Stretch(stand_in, pool)
+    made.prepare()
+    begun_ns = made.begin()
+    time.sleep(seconds)
+    made.end()
+    return made, made.collect(), begun_ns
+
+
+# --- the machine code ---
+
+
+def test_each_buffer_is_handed_out_once_also_to_threads_that_ask_at_once() -> None:
+    """Eight threads, 40 requests each, 200 buffers: all of them, each once, then none."""
+    pool = cupti.Pool(buffers=200, size=256)
+    pool.open()
+    got: list[list[tuple[int | None, int, int]]] = [[] for _ in range(8)]
+    together = threading.Barrier(8)
+
+    def ask(into: list[tuple[int | None, int, int]]) -> None:
+        together.wait()
+        into.extend(request(pool) for _ in range(40))
+
+    threads = [threading.Thread(target=ask, args=(into,)) for into in got]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    every = [answer for into in got for answer in into]
+    given = sorted(buffer for buffer, _, _ in every if buffer is not None)
+
+    assert len(given) == 200
+    assert [b - a for a, b in itertools.pairwise(given)] == [256] * 199
+    assert {answer[1:] for answer in every if answer[0] is not None} == {(256, 0)}
+    assert {answer for answer in every if answer[0] is None} == {(None, 0, 0)}
+    assert pool.taken == 200
+
+
+def test_what_comes_back_is_known_with_its_size_and_nothing_else_is_written() -> None:
+    pool = cupti.Pool(buffers=3, size=4096)
+    pool.open()
+    first, second, third = (request(pool)[0] for _ in range(3))
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    for stranger in (first - 1, third + 4096, 0, 2**64 - 1):
+        complete(pool, stranger, 5)
+    assert pool.returned() == []
+
+    complete(pool, third, 4096)
+    complete(pool, first, 0)
+    assert pool.returned() == [(first, 0), (third, 4096)]
+
+
+def test_a_pool_that_is_closed_gives_nothing_and_its_memory_back_once_all_has_returned() -> None:
+    pool = cupti.Pool(buffers=2, size=4096)
+    assert request(pool) == (None, 0, 0)  # not open yet
+    pool.open()
+    one, two = request(pool)[0], request(pool)[0]
+    assert one is not None
+    assert two is not None
+    for buffer in (one, two):
+        ctypes.memset(buffer, 7, 4096)
+    complete(pool, one, 8)
+    pool.close()
+    assert request(pool) == (None, 0, 0)
+    pool.forget()
+    assert ctypes.string_at(two, 1) == b"\7"  # CUPTI may still write there
+
+    complete(pool, two, 8)
+    pool.forget()
+    assert ctypes.string_at(one, 1) + ctypes.string_at(two, 1) == b"\0\0"
+
+
+def test_another_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cupti.os, "uname", lambda: SimpleNamespace(machine="aarch64"))
+    with pytest.raises(cupti.Refused, match="x86-64"):
+        cupti.Pool()
+
+
+def test_a_system_that_runs_no_new_code_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    libc = SimpleNamespace(mmap=ctypes.CDLL(None).mmap, mprotect=lambda *_: -1, madvise=lambda *_: 0)
+    for name in ("mprotect", "madvise"):
+        setattr(libc, name, Callable(getattr(libc, name)))
+    monkeypatch.setattr(cupti.ctypes, "CDLL", lambda *_, **__: libc)
+    with pytest.raises(cupti.Refused, match="lets nobody run new code"):
+        cupti.Pool()
+
+
+class Callable:
+    """A function to which types of its arguments can be given, as to one of ctypes."""
+
+    def __init__(self, does: Any) -> None:
+        self._does = does
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._does(*arguments)
+
+
+# --- records ---
+
+
+@pytest.mark.parametrize("version", LENGTHS)
+def test_records_of_each_version_become_a_trace_as_of_pytorchs_profiler(version: str, tmp_path: Path) -> None:
+    """Names, kinds, streams, graphs and times to the nanosecond; what had not ended is left out."""
+    on = {"contextId": 1, "streamId": 9}
+    script = [
+        kernel(0, 1000.001, version=version, correlationId=11, registersPerThread=42, staticSharedMemory=16,
+               dynamicSharedMemory=1024),
+        kernel(2, 3000, version=version, correlationId=12, graphNodeId=77),
+        record(1, version, start=1_500_000, end=1_600_000, copyKind=2, srcKind=3, dstKind=2, bytes=99, **on),
+        record(2, version, start=1_700_000, end=1_700_500, memoryKind=3, bytes=8, **on),
+        kernel(0, 5000, version=version, end=0),
+    ]  # fmt: skip
+    made, found, begun_ns = traced(StandIn(script, version=version), cupti.Pool())
+    with open(tmp_path / "trace", "w") as file:
+        cupti.write(found, made, base_ns=begun_ns, to=file, rest_s=0)
+    text = (tmp_path / "trace").read_text()
+    (tmp_path / "trace.gz").write_bytes(gzip.compress(text.encode()))
+    trace = read_trace(tmp_path / "trace.gz")
+    work = trace.work
+
+    assert trace.doubts == ()
+    assert [work.names[n] for n in work.name] == [
+        "loop_fusion", "Memcpy DtoH (Device -> Pinned)", "Memset (Device)", "gemm\n\"x\"",
+    ]  # fmt: skip
+    assert [WORK_KINDS[k] for k in work.kind] == ["kernel", "memcpy", "memset", "kernel"]
+    assert work.stream.tolist() == [7, 9, 9, 7]
+    assert work.replay.tolist() == [False, False, False, True]
+    assert (work.start_ns - work.start_ns[0]).tolist() == [0, 499_999, 699_999, 1_999_999]
+    assert (work.end_ns - work.start_ns).tolist() == [5000, 100_000, 500, 5000]
+    for told in (
+        '"registers per thread": 42',
+        '"shared memory": 1040',
+        '"grid": [4, 2, 1]',
+        '"block": [128, 1, 1]',
+    ):
+        assert told in text
+
+
+def test_times_of_a_clock_that_is_another_are_unix_times_in_the_trace() -> None:
+    """CUPTI counts from elsewhere: a kernel 1 ms after it was switched on is there in Unix time, too."""
+    stand_in = StandIn([kernel(0, 1000)], ahead_ns=-(10**18))
+    made, found, _ = traced(stand_in, cupti.Pool())
+    on_ns = stand_in.on_ns + 10**18
+
+    assert abs(made.unix_ns(found[0].start_ns) - (on_ns + 1_000_000)) < 50_000
+
+
+def test_only_what_ran_in_the_stretch_is_kept() -> None:
+    """One ends before it begins, one crosses its end, one comes after."""
+    pool = cupti.Pool()
+    stand_in = StandIn([kernel(0, 0, 1.0), kernel(1, 5_000, 1e6), kernel(2, 500_000, 1.0)])
+    made = cupti.Stretch(stand_in, pool)
+    made.prepare()
+    time.sleep(0.002)
+    made.begin()
+    time.sleep(0.03)
+    made.end()
+
+    assert [record.told()[1] for record in made.collect()] == [ctypes.addressof(NAMES[1])]
+    assert stand_in.calls == ["start", "stop", "flush"]
+
+
+def test_many_records_fill_several_buffers_and_none_is_lost() -> None:
+    script = [kernel(n % 3, 5000 + n, 0.5) for n in range(5000)]
+    made, found, _ = traced(StandIn(script), cupti.Pool(buffers=32, size=1 << 16))
+    made.give_back()
+
+    assert [record.start_ns - found[0].start_ns for record in found] == [1000 * n for n in range(5000)]
+
+
+def test_records_that_found_no_room_are_no_trace() -> None:
+    script = [kernel(n % 3, 1 + n, 0.5) for n in range(5000)]
+    with pytest.raises(cupti.Refused, match=r"dropped [0-9]+ of its records"):
+        traced(StandIn(script), cupti.Pool(buffers=2, size=1 << 16))
+
+
+def test_records_whose_times_cannot_be_are_not_understood() -> None:
+    """As where their layout is another one: no name is read of them."""
+    script = [kernel(0, 10**9, name=3) for _ in range(5)]
+    with pytest.raises(cupti.Refused, match="are not understood"):
+        traced(StandIn(script), cupti.Pool())
+
+
+def test_a_name_that_is_not_there_is_no_crash() -> None:
+    memory = cupti.Memory()
+    assert [memory.text(address) for address in (0, 3, 2**63, 2**64 - 1)] == [""] * 4
+    assert memory.text(ctypes.addressof(NAMES[0])) == "loop_fusion"
+    memory.close()
+
+
+def test_names_of_cpp_are_made_readable_where_the_process_can() -> None:
+    ctypes.CDLL("libstdc++.so.6")
+    readable = cupti.demangler()
+    assert [readable(name) for name in ("_Z5saxpyifPfS_", "_Zwhat", "loop_fusion")] == [
+        "saxpy(int, float, float*, float*)", "_Zwhat", "loop_fusion",
+    ]  # fmt: skip
+
+
+# --- the conversation ---
+
+
+class Recorder:
+    """What says the right word at once, and hears all; *says* has other words instead, or none ("")."""
+
+    def __init__(self, **says: str) -> None:
+        self.told: list[dict[str, Any]] = []
+        self.over = False
+        self._says = {"found": "prepare", "ready": "go", **says}
+
+    def tell(self, **said: Any) -> None:
+        self.told.append(said)
+        if self._says.get(next(iter(said))) == "gone":
+            self.over = True
+
+    def hear(self, *, wait: bool) -> dict[str, Any] | None:
+        word = self._says.pop(next(iter(self.told[-1]), ""), "")
+        return {word: {}} if word else None
+
+
+def looked(
+    monkeypatch: pytest.MonkeyPatch,
+    stand_in: StandIn,
+    to: Path,
+    recorder: Recorder | None = None,
+    **asked: Any,
+) -> tuple[Recorder, dict[str, Any]]:
+    monkeypatch.setattr(cupti, "find_cupti", lambda: stand_in)
+    recorder = recorder or Recorder()
+    return recorder, cupti.Look({"steps": 3, **asked}, recorder, to=str(to)).take()
+
+
+def test_a_look_says_what_the_recorder_waits_for_and_leaves_a_trace(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stand_in = StandIn([kernel(n % 3, 20_000 + 10 * n) for n in range(200)])
+    recorder, said = looked(monkeypatch, stand_in, tmp_path / "trace")
+    told = said["looked"]
+
+    assert recorder.told == [{"found": {"step_s": 0.05, "steps": 1}}, {"ready": {}}, {"traced": {}}]
+    assert stand_in.calls == ["start", "stop", "flush"]
+    assert told["at_ns"][1] - told["at_ns"][0] == pytest.approx(50e6, rel=0.5)
+    assert 0 < told["cost_s"] < 1
+    assert (tmp_path / "trace").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "trace").read_text().count('"cat": "kernel"') == 200
+
+
+@pytest.mark.parametrize(("step_s", "seconds"), [(0.0, 0.05), (0.01, 0.05), (0.1, 0.4), (9.0, 2.0)])
+def test_a_stretch_is_longer_where_steps_are_known_to_be_up_to_a_limit(step_s: float, seconds: float) -> None:
+    recorder = Recorder(found="gone")
+    look = cupti.Look({"steps": 3, "step_s": step_s}, recorder, to="")
+    assert look._length_s == pytest.approx(seconds)
+
+
+def test_a_trace_that_would_be_too_large_is_cut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(cupti, "MOST_RECORDS", 50)
+    stand_in = StandIn([kernel(n % 3, 20_000 + 10 * n) for n in range(200)])
+    _, said = looked(monkeypatch, stand_in, tmp_path / "trace")
+    text = (tmp_path / "trace").read_text()
+
+    assert text.count('"cat": "kernel"') == 50
+    assert said["looked"]["at_ns"][1] == pytest.approx(stand_in.on_ns + 20_500_000, abs=100_000)
+
+
+def test_a_stretch_ends_before_the_buffers_are_used_up() -> None:
+    pool = cupti.Pool(buffers=64, size=64)
+    made = cupti.Stretch(StandIn([]), pool)
+    made.prepare()
+    for _ in range(47):
+        request(pool)
+    assert not made.is_full
+    request(pool)
+    assert made.is_full
+
+
+@pytest.mark.parametrize(
+    ("says", "why", "calls"),
+    [
+        ({"found": "gone"}, "the recorder has gone", []),
+        ({"ready": "gone"}, "the recorder has gone", ["start", "stop"]),
+        ({"ready": ""}, "the recorder was not ready in time", ["start", "stop"]),
+    ],
+)
+def test_a_recorder_that_goes_or_is_not_ready_leaves_cupti_switched_off(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, says: dict[str, str], why: str, calls: list[str]
+) -> None:
+    monkeypatch.setattr(cupti, "GO_WITHIN_S", 0.05)
+    stand_in = StandIn([kernel(0, 1000)])
+    _, said = looked(monkeypatch, stand_in, tmp_path / "trace", Recorder(**says))
+
+    assert said == {"refused": why}
+    assert stand_in.calls == calls
+    assert not (tmp_path / "trace").exists()
+
+
+def test_a_gpu_on_which_nothing_ran_has_no_trace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _, said = looked(monkeypatch, StandIn([]), tmp_path / "trace")
+    assert said == {"refused": "nothing ran on its GPU meanwhile"}
+
+
+def test_cupti_in_another_tools_hands_is_left_to_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stand_in = StandIn([kernel(0, 1000)])
+    stand_in.free = False
+    recorder, said = looked(monkeypatch, stand_in, tmp_path / "trace")
+
+    assert said == {"refused": "another tool has CUPTI in it"}
+    assert (recorder.told, stand_in.calls) == ([], [])
+
+
+def test_a_program_that_profiles_itself_with_jax_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    jax: Any = SimpleNamespace(_profile_state=SimpleNamespace(profile_session=None))
+    monkeypatch.setitem(sys.modules, "jax._src.profiler", jax)
+    assert cupti.refusal() == ""
+    jax._profile_state.profile_session = object()
+    assert cupti.refusal() == "the program profiles itself"
