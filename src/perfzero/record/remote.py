@@ -137,7 +137,12 @@ def python_of(pid: int) -> Python | None:
             lines = file.read(_MAPS_BYTES).splitlines()
     except OSError:
         return None
-    names = dict.fromkeys(parts[5] for line in lines if len(parts := line.split(None, 5)) == 6)
+    return python_in(parts[5] for line in lines if len(parts := line.split(None, 5)) == 6)
+
+
+def python_in(mapped: Iterable[str]) -> Python | None:
+    """The Python to which files of the names *mapped* belong; None where they belong to none."""
+    names = dict.fromkeys(mapped)
     for pattern in _VERSIONS:
         for name in names:
             if found := pattern.search(name):

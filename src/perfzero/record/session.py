@@ -166,10 +166,11 @@ class Recorder:
         self._looks: Looks | None = None
         self._entrance: Entrance | None = None  # into a program that runs already
         self._unseen = ""  # what nobody can tell of what is watched
-        if agent and (target.command or target.pid is not None):
+        program = bool(target.command) or target.pid is not None
+        if agent and program:
             self._looks = Looks(tell=lambda look: self._writer.look(look), say=say)
             self._entrance = None if target.command else Entrance(self._looks, say=say)
-        elif agent or stacks:
+        if (agent or stacks) and not program:
             self._unseen = nothing_to_enter(layers=agent, lines=stacks)
 
     @property

@@ -1,0 +1,435 @@
+"""The agent in programs that run already: who is entered, by whom it is asked, and what the program sees."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfzero.record import look as look_module
+from perfzero.record import remote
+from perfzero.record.look import Looks
+from perfzero.record.remote import Asker, Closed, Entrance, Python, Rights, asker, python_in, rights_of
+from perfzero.values import Look
+
+STAND_IN = Path(__file__).parent / "stand_in"
+NEW = shutil.which("python3.14")
+
+needs_new = pytest.mark.skipif(NEW is None, reason="there is no python3.14 on the path")
+
+TRAINS = """
+import os, sys, threading, time, torch
+class Model(torch.nn.Module):
+    def forward(self, x): return x
+model, optimizer = Model(), torch.Optimizer()
+before = list(sys.path), set(sys.modules), list(sys.meta_path), threading.active_count()
+print("ready", flush=True)
+until = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < until and not os.path.exists(sys.argv[2]):
+    model(1)
+    optimizer.step()
+    time.sleep(0.002)
+    {reads}
+new = {{name for name in set(sys.modules) - before[1] if "perfzero" in name or "enter" in name}}
+same = before[0] == sys.path and before[2] == sys.meta_path and before[3] == threading.active_count()
+print(sorted(new), same, flush=True)
+"""
+
+READS = """
+    if os.path.exists(f"{sys.argv[2]}.ask"):
+        script = open(f"{sys.argv[2]}.ask").read()
+        os.remove(f"{sys.argv[2]}.ask")
+        print(script, file=open(f"{sys.argv[2]}.read", "a"))
+        exec(compile(open(script).read(), script, "exec"), {})
+"""
+"""What Python 3.14 does between two statements, for a Python of any version."""
+
+
+class Ended(list[Look]):
+    """The looks that have ended, and what was said."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An agent that wakes up at once."""
+    agent = tmp_path / "agent"
+    shutil.copytree(look_module.AGENT, agent, ignore=shutil.ignore_patterns("__pycache__"))
+    path = agent / "_perfzero_agent.py"
+    path.write_text(path.read_text().replace("ASLEEP_S = 1.0", "ASLEEP_S = 0.05"))
+    monkeypatch.setattr(look_module, "AGENT", agent)
+    monkeypatch.setattr(look_module, "LEAST_S", 0.0)
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    programs: list[subprocess.Popen[str]] = []
+
+    def start(python: str = sys.executable, *, reads: str = READS, **more: str) -> subprocess.Popen[str]:
+        program = subprocess.Popen(
+            [python, "-c", TRAINS.format(reads=reads.strip() or "pass"), "20", str(tmp_path / "end")],
+            env={"PYTHONPATH": str(STAND_IN), **more}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True,
+        )  # fmt: skip
+        programs.append(program)
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+        return program
+
+    yield start
+    (tmp_path / "end").touch()
+    for program in programs:
+        program.communicate(timeout=20)
+
+
+def asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, with_: str = "") -> None:
+    """Python 3.14 everywhere, and a child that does what `sys.remote_exec` would, or *with_*."""
+    fake = tmp_path / "python3.14"
+    asks, whole = str(tmp_path / "asks"), str(tmp_path / "end.ask")
+    body = with_ or f"print(sys.argv[6], end='', file=open({asks!r}, 'w')); os.rename({asks!r}, {whole!r})"
+    fake.write_text(f"#!{sys.executable}\nimport os, sys, time\n{body}\n")
+    fake.chmod(0o755)
+    monkeypatch.setattr(remote, "python_of", lambda pid: Python(14))
+    monkeypatch.setattr(remote, "asker", lambda pid, python, rights: Asker(str(fake)))
+
+
+def entered(
+    pid: int, ended: Ended, *, until: Callable[[Entrance, Looks], bool], seconds: float = 10.0
+) -> tuple[Entrance, Looks]:
+    """A recorder that is let into the process *pid*, or not; it goes on *until* something is true."""
+    looks = Looks(tell=ended.append, say=ended.said.append)
+    entrance = Entrance(looks, say=ended.said.append)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        looks.hear()
+        if entrance.ready([pid]):
+            looks.ask({pid: ()})
+        if until(entrance, looks):
+            return entrance, looks
+        time.sleep(0.01)
+    raise AssertionError(f"nothing came of it: {ended.said}")
+
+
+def answered(ended: Ended) -> Callable[[Entrance, Looks], bool]:
+    return lambda entrance, looks: bool(ended)
+
+
+def closed(entrance: Entrance, looks: Looks) -> bool:
+    return entrance.closed is not None
+
+
+def close(entrance: Entrance, looks: Looks) -> None:
+    entrance.close()
+    looks.close()
+
+
+def outcome(program: subprocess.Popen[str], tmp_path: Path) -> str:
+    """What the program prints at its end, when it has seen nothing of us but an agent."""
+    (tmp_path / "end").touch()
+    out, err = program.communicate(timeout=20)
+    assert (program.returncode, err) == (0, "")
+    return out
+
+
+# --- which Python, whose, asked by whom ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mapped", "python"),
+    [
+        (["/usr/bin/python3.14", "/usr/lib/libc.so.6"], Python(14)),
+        (["/usr/bin/python3.9"], Python(9)),
+        (["/opt/conda/bin/python3.15"], Python(15)),
+        (["/usr/local/bin/python3.14t"], Python(14, free_threaded=True)),
+        (["/opt/bin/python", "/opt/lib/libpython3.14.so.1.0"], Python(14)),
+        (["/opt/bin/server", "/opt/lib/libpython3.13t.so.1.0"], Python(13, free_threaded=True)),
+        (["/opt/bin/python", "/x/torch/_C.cpython-314-x86_64-linux-gnu.so"], Python(14)),
+        (["/opt/bin/python", "/opt/lib/python3.12/lib-dynload/_json.so"], Python(12)),
+        # What the program runs counts, not what lies about.
+        (["/opt/lib/libpython3.13.so.1.0", "/x/_C.cpython-314-x86_64-linux-gnu.so"], Python(13)),
+        (["/usr/bin/sleep", "/usr/lib/libc.so.6", "/home/python3.14/data.bin"], None),
+        ([], None),
+    ],
+    ids=range(11),
+)
+def test_the_version_of_a_python_is_told_by_what_it_has_mapped(
+    mapped: list[str], python: Python | None
+) -> None:
+    assert python_in(mapped) == python
+
+
+def test_pythons_from_3_14_on_let_somebody_in_and_no_earlier_one() -> None:
+    assert [str(python) for minor in range(8, 17) if (python := Python(minor)).opens] == [
+        "3.14",
+        "3.15",
+        "3.16",
+    ]
+
+
+def test_this_python_is_known_and_a_program_without_one_has_none() -> None:
+    with subprocess.Popen(["sleep", "9"]) as other:
+        assert remote.python_of(os.getpid()) == remote.OURS
+        assert remote.python_of(other.pid) is None
+        other.kill()
+    assert remote.python_of(2**22 - 1) is None
+
+
+@pytest.mark.parametrize(
+    ("us", "owner", "trusted", "program", "found"),
+    [
+        (1000, 1000, False, "/home/a/bin/python3.14", {}),
+        (0, 1000, True, "/usr/bin/python3.14", {}),
+        (0, 0, True, "/usr/bin/python3.14", {}),
+        (0, 1000, False, "/home/a/bin/python3.14", {"user": 1000, "group": 7, "extra_groups": [7, 8]}),
+        (0, 0, False, "/home/a/bin/python3.14", "others than root can change its Python"),
+        (0, 1000, True, "/usr/bin/blender", "part of another program"),
+        (0, 1000, True, "/usr/bin/python3.14 (deleted)", "replaced since it began"),
+    ],
+    ids=["ours", "system", "root's", "stranger's", "root runs a stranger's", "embedded", "upgraded"],
+)
+def test_root_runs_no_python_that_others_can_change_and_a_strangers_only_as_its_user(
+    us: int, owner: int, trusted: bool, program: str, found: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "OURS", Python(13))
+    monkeypatch.setattr("os.geteuid", lambda: us)
+    monkeypatch.setattr("os.readlink", lambda path: program)
+    monkeypatch.setattr(remote, "trusted", lambda path: trusted)
+    rights = Rights(owner, 7, (7, 8))
+
+    if isinstance(found, str):
+        with pytest.raises(Closed, match=found):
+            asker(1, Python(14), rights)
+    else:
+        assert asker(1, Python(14), rights) == Asker(program, found)
+
+
+def test_what_an_interpreter_imports_first_must_be_roots_alone_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(remote, "OURS", Python(13))
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("os.readlink", lambda path: "/usr/bin/python3.14")
+    monkeypatch.setattr(remote, "trusted", lambda path: path.name == "python3.14")
+
+    assert asker(1, Python(14), Rights(5, 5)).ids["user"] == 5
+
+
+def test_a_python_of_the_same_version_is_asked_by_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "remote_exec", print, raising=False)
+    monkeypatch.setattr(remote, "OURS", Python(14))
+
+    assert asker(1, Python(14), Rights(5, 5)) == Asker(sys.executable)
+
+
+def test_our_own_process_is_ours_and_has_a_meeting_place_of_its_own() -> None:
+    rights = rights_of(os.getpid())
+
+    assert (rights.uid, rights.gid, rights.user) == (os.geteuid(), os.getegid(), None)
+
+
+def test_nobody_enters_another_users_process_or_one_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Closed, match="has ended"):
+        rights_of(2**22 - 1)
+    monkeypatch.setattr("os.geteuid", lambda: 4711)
+    with pytest.raises(Closed, match="another user's"):
+        rights_of(os.getpid())
+
+
+@pytest.mark.parametrize("name", ["ns/mnt", "ns/pid", "ns/user", "root"])
+def test_nobody_enters_a_container(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = remote._place
+    monkeypatch.setattr(
+        remote, "_place", lambda pid, what: (0, 0) if (pid, what) == (os.getpid(), name) else seen(pid, what)
+    )
+    with pytest.raises(Closed, match="container"):
+        rights_of(os.getpid())
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("PermissionError: [Errno 1] Operation not permitted", "this user may not write to its memory"),
+        ("RuntimeError: Remote debugging is not enabled in the remote process",
+         "it forbids that: PYTHON_DISABLE_REMOTE_DEBUG, or -X disable-remote-debug"),
+        ("RuntimeError: Remote debugging is not enabled", "its Python was built without a way in"),
+        ("OSError: \x1b[2Jelse.", "it could not be asked: OSError: "),
+        ("", "it could not be asked"),
+    ],
+    ids=["rights", "forbidden", "built without", "else", "nothing"],
+)  # fmt: skip
+def test_a_child_that_cannot_ask_says_why(
+    said: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asks_for(tmp_path, monkeypatch, with_=f"sys.stdout.write({said!r}); sys.exit(3)")
+    ended = Ended()
+    entrance, looks = entered(os.getpid(), ended, until=closed)
+    close(entrance, looks)
+
+    assert ended.said[0].startswith(f"no look into process {os.getpid()}: {why}")
+    assert "\x1b" not in ended.said[0]
+    assert entrance.ready([os.getpid()])
+
+
+def test_a_child_that_hangs_is_ended_and_the_process_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "ANSWERS_WITHIN_S", 0.2)
+    asks_for(tmp_path, monkeypatch, with_="time.sleep(60)")
+    ended = Ended()
+    close(*entered(os.getpid(), ended, until=closed))
+
+    assert ended.said == [f"no look into process {os.getpid()}: it could not be asked in time"]
+
+
+def test_an_older_python_is_told_of_at_once_and_nothing_is_made_for_it(tmp_path: Path) -> None:
+    ended = Ended()
+    looks = Looks(tell=ended.append, say=ended.said.append)
+    entrance = Entrance(looks, say=ended.said.append)
+    with subprocess.Popen(["sleep", "9"]) as other:
+        assert entrance.ready([other.pid])
+        other.kill()
+    close(entrance, looks)
+
+    assert ended.said == [f"no look into process {other.pid}: it runs no Python that perfzero knows"]
+    assert looks.environment({}) == {}
+
+
+# --- inside -------------------------------------------------------------------------------------
+
+
+def test_a_running_program_is_looked_into_and_sees_nothing_but_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Callable[..., subprocess.Popen[str]]
+) -> None:
+    asks_for(tmp_path, monkeypatch)
+    program, ended = started(), Ended()
+    entrance, looks = entered(program.pid, ended, until=answered(ended))
+    assert [(look.pid, look.reason, len(look.steps_ns)) for look in ended] == [(program.pid, "", 4)]
+    close(entrance, looks)
+    time.sleep(0.1)
+
+    assert outcome(program, tmp_path) == "['_perfzero_agent'] True\n"
+
+
+def test_the_file_read_twice_brings_one_agent_and_a_later_recorder_one_more_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Callable[..., subprocess.Popen[str]]
+) -> None:
+    asks_for(tmp_path, monkeypatch)
+    program, ended = started(), Ended()
+    entrance, looks = entered(program.pid, ended, until=lambda entrance, looks: bool(looks.agents))
+    script = Path(looks.environment({})["PYTHONPATH"]) / look_module.ENTER
+    (script.parent / f"entered-{program.pid}").unlink()
+    (tmp_path / "end.ask").write_text(str(script))
+    deadline = time.monotonic() + 0.5
+    while time.monotonic() < deadline:
+        looks.hear()
+        time.sleep(0.01)
+    assert [agent.pid for agent in looks.agents] == [program.pid]
+    close(entrance, looks)
+
+    later = Ended()
+    close(*entered(program.pid, later, until=answered(later)))
+    assert [(look.pid, look.reason) for look in later] == [(program.pid, "")]
+    assert len((tmp_path / "end.read").read_text().splitlines()) == 3
+    time.sleep(0.1)
+    assert outcome(program, tmp_path) == "['_perfzero_agent'] True\n"
+
+
+def test_a_program_that_stays_in_one_call_is_told_of_and_reads_an_empty_file_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Callable[..., subprocess.Popen[str]]
+) -> None:
+    monkeypatch.setattr(remote, "ENTERS_WITHIN_S", 0.3)
+    asks_for(tmp_path, monkeypatch)
+    program, ended = started(reads=""), Ended()
+    entrance, looks = entered(program.pid, ended, until=closed)
+    script = (tmp_path / "end.ask").read_text()
+    close(entrance, looks)
+
+    assert ended.said == [
+        f"no look into process {program.pid}: its main thread has been inside one call for 0 s"
+    ]
+    assert Path(script).name == look_module.ENTER
+    assert not Path(script).exists()
+    assert (tmp_path / "end.ask").read_text() == "/dev/null"
+
+
+def test_a_program_with_nothing_to_look_into_is_told_of_and_not_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Callable[..., subprocess.Popen[str]]
+) -> None:
+    monkeypatch.setattr(remote, "ENTERS_WITHIN_S", 0.5)
+    asks_for(tmp_path, monkeypatch)
+    path = look_module.AGENT / "_perfzero_agent.py"
+    path.write_text(
+        path.read_text().replace("def _serve(", "def _serve(address: str) -> None: ...\ndef _other(")
+    )
+    program, ended = started(), Ended()
+    close(*entered(program.pid, ended, until=closed))
+
+    assert "imported nothing that can be looked into" in ended.said[0]
+    assert len((tmp_path / "end.read").read_text().splitlines()) == 1
+
+
+def test_whatever_is_wrong_with_the_agent_is_not_the_programs_trouble(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Callable[..., subprocess.Popen[str]]
+) -> None:
+    monkeypatch.setattr(remote, "ENTERS_WITHIN_S", 0.5)
+    asks_for(tmp_path, monkeypatch)
+    (look_module.AGENT / "_perfzero_agent.py").write_text("raise RuntimeError('broken')\n")
+    program, ended = started(), Ended()
+    close(*entered(program.pid, ended, until=closed))
+
+    assert outcome(program, tmp_path) == "['_perfzero_agent'] True\n"
+
+
+# --- Python 3.14 itself -------------------------------------------------------------------------
+
+
+@needs_new
+def test_python_3_14_is_looked_into_while_it_runs(
+    tmp_path: Path, started: Callable[..., subprocess.Popen[str]]
+) -> None:
+    assert NEW is not None
+    program, ended = started(NEW, reads=""), Ended()
+    entrance, looks = entered(program.pid, ended, until=answered(ended))
+    assert [(look.pid, look.reason, len(look.steps_ns)) for look in ended] == [(program.pid, "", 4)]
+    close(entrance, looks)
+    time.sleep(0.1)
+
+    assert outcome(program, tmp_path) == "['_perfzero_agent'] True\n"
+
+
+@needs_new
+def test_python_3_14_that_forbids_it_is_told_of(
+    tmp_path: Path, started: Callable[..., subprocess.Popen[str]]
+) -> None:
+    assert NEW is not None
+    program, ended = started(NEW, reads="", PYTHON_DISABLE_REMOTE_DEBUG="1"), Ended()
+    close(*entered(program.pid, ended, until=closed))
+
+    assert "PYTHON_DISABLE_REMOTE_DEBUG" in ended.said[0]
+    assert outcome(program, tmp_path) == "[] True\n"
+
+
+@needs_new
+def test_python_3_14_inside_one_call_says_nothing_when_it_comes_back_and_we_have_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Callable[..., subprocess.Popen[str]]
+) -> None:
+    assert NEW is not None
+    monkeypatch.setattr(remote, "ENTERS_WITHIN_S", 0.3)
+    stays = "import ctypes; print('inside', flush=True); ctypes.PyDLL(None).sleep(2)"
+    program, ended = started(NEW, reads=stays), Ended()
+    assert program.stdout is not None
+    assert program.stdout.readline() == "inside\n"
+    close(*entered(program.pid, ended, until=closed))
+
+    assert "has been inside one call" in ended.said[0]
+    assert outcome(program, tmp_path) == "[] True\n"
