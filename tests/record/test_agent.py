@@ -252,6 +252,66 @@ print(*(name.rpartition("|")[0] for name in torch.RANGES if "replay" in name and
     assert len(ended[0].steps_ns) == 4
 
 
+ON_A_GPU = """
+import os
+torch.cuda.is_initialized = lambda: True
+torch.version.cuda = {cuda!r}
+if {teardown!r}: os.environ["TEARDOWN_CUPTI"] = {teardown!r}
+graph = torch.cuda.CUDAGraph(lambda: None)
+while more():
+    model(0)
+    if {replays}: graph.replay()
+    optimizer.step()
+print(torch.TRACING, os.environ.get("TEARDOWN_CUPTI"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("cuda", "teardown", "replays"),
+    [("13.0", "", True), ("12.6", "1", True), ("11.8", "", False)],
+    ids=["graphs", "first-that-can", "old-without-graphs"],
+)
+def test_cupti_is_taken_out_of_a_program_with_a_gpu(cuda: str, teardown: str, *, replays: bool) -> None:
+    """Else its launches would be slower for the rest of its life. Kineto asks the environment later, too."""
+    with looks() as (made, ended):
+        program = MODEL + ON_A_GPU.format(cuda=cuda, teardown=teardown, replays=replays) + STATE
+        code, out, err = run(program, made)
+
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == "['prepare', 'start', 'stop'] 1"
+    assert [look.reason for look in ended] == [""]
+
+
+@pytest.mark.parametrize(
+    ("cuda", "teardown", "replays", "why"),
+    [
+        ("12.4", "", True, "it replays CUDA graphs, and with CUDA 12.4 would stay slower than before"),
+        ("None", "", True, "it replays CUDA graphs, and with CUDA None would stay slower than before"),
+        ("13.0", "0", False, "with TEARDOWN_CUPTI=0 the program would stay slower than before"),
+    ],
+    ids=["graphs-of-an-old-cuda", "graphs-of-no-known-cuda", "told-to-stay"],
+)
+def test_a_program_out_of_which_cupti_could_not_be_taken_is_not_looked_into(
+    cuda: str, teardown: str, why: str, *, replays: bool
+) -> None:
+    with looks() as (made, ended):
+        program = MODEL + ON_A_GPU.format(cuda=cuda, teardown=teardown, replays=replays) + STATE
+        code, out, err = run(program, made)
+
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == f"[] {teardown or None}"
+    assert [look.reason for look in ended] == [why]
+
+
+def test_a_program_without_a_gpu_keeps_its_environment() -> None:
+    with looks() as (made, ended):
+        program = MODEL + TRAIN + "import os; print(os.environ.get('TEARDOWN_CUPTI'))"
+        _, out, _ = run(program, made)
+
+    assert out.splitlines()[-1] == "None"
+    assert [look.reason for look in ended] == [""]
+
+
 @pytest.mark.parametrize("phase", ["prepare", "start", "stop"])
 def test_a_profiler_that_fails_ends_the_look_and_not_the_program(phase: str) -> None:
     with looks() as (made, ended):

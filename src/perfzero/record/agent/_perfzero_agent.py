@@ -107,6 +107,18 @@ WAKE_EVERY_S = 0.2
 WAKES = 57
 """The signal for that: one of those for real time, which neither glibc nor Python use."""
 
+TEARDOWN = "TEARDOWN_CUPTI"
+"""
+In the environment, "1" has Kineto take CUPTI out of the process when it stops. Else CUPTI stays, and costs.
+
+Launches of small kernels took 33 % longer after one profile, and replays of a CUDA graph 12 %; with it 0 and
+0 % (PyTorch 2.11, an H200, 2026-11-30; PyTorch's issue 144455). Kineto takes it out when CUDA is called next,
+and looks at the variable again then, and when the program profiles itself later: so it stays set.
+"""
+
+TAKEN_OUT_SINCE = (12, 6)
+"""The first CUDA of which CUPTI can be taken out where graphs were traced (PyTorch's pull request 150957)."""
+
 SILENT = "99"
 """A severity that no message of Kineto has."""
 
@@ -455,6 +467,7 @@ class Look:
         self._profile: Any = None
         self._is_over = False
         self._used = False  # the profiler has been at work in this process, or is
+        self._replays = False  # CUDA graphs
         self._prepared = False  # it is ready for sure
         self._step_range: Any = None
         self._at: list[int] = []
@@ -634,6 +647,8 @@ class Look:
         return entered
 
     def _open_module(self, module: Any, caller: FrameType) -> tuple[int, Any] | None:
+        if not isinstance(module, self._wrapped[0][0]):
+            self._replays = True
         thread = _thread.get_ident()
         depth = self._depth.get(thread, 0)
         if depth >= DEEPEST:  # each level takes a frame more than without us
@@ -742,6 +757,8 @@ class Look:
         begun = time.monotonic()
         if self._phase != "trace" and _profiles(self._torch):
             self._ask("the program profiles itself")
+        elif self._phase == "prepare" and (why := self._stays()):
+            self._ask(why)
         elif self._phase == "prepare":
             if self._claim():
                 self._prepare()
@@ -771,10 +788,24 @@ class Look:
         done = len(self._at) - 1
         return (_resident() - self._resident) * (done + 1) > MOST_GROWN * done
 
+    def _stays(self) -> str:
+        """Why CUPTI could not be taken out of the program again, in words; empty where it can."""
+        if not self._torch.cuda.is_initialized():
+            return ""
+        if os.environ.get(TEARDOWN, "1") != "1":
+            return f"with {TEARDOWN}={os.environ[TEARDOWN]} the program would stay slower than before"
+        cuda = str(self._torch.version.cuda)
+        version = tuple(int(part) for part in cuda.split(".")[:2] if part.isdigit())
+        if self._replays and version < TAKEN_OUT_SINCE:
+            return f"it replays CUDA graphs, and with CUDA {cuda} would stay slower than before"
+        return ""
+
     def _prepare(self) -> None:
         # `torch.profiler`, built on this one, imports torch._inductor: 1.6 s in a program that has not.
         profile = sys.modules["torch.autograd.profiler"].profile
         device = "cuda" if self._torch.cuda.is_initialized() else None
+        if device is not None:
+            os.environ[TEARDOWN] = "1"
         self._profile = profile(use_device=device, record_shapes=True, use_kineto=True)
         self._used = True
         # A process that ends while it is profiled dies of a segmentation fault (PyTorch 2.13).

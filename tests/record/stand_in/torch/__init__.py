@@ -7,6 +7,7 @@ import types
 from collections import OrderedDict
 
 __version__ = "2.99"
+version = types.SimpleNamespace(cuda="13.0")
 FAIL = ""  # "prepare", "start", "stop": the profiler raises there
 CTRL_C = ""  # the same: there it comes right after the profiler has been called
 RANGES = []  # names of the ranges that were opened, with "/" + name when one is closed
