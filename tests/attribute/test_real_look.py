@@ -23,7 +23,9 @@ import numpy as np
 import pytest
 
 from perfzero.attribute.breakdown import OPTIMIZER_ROW, OUTSIDE_ROW, UNATTRIBUTED_ROW, Breakdown, Module, Row
+from perfzero.attribute.roofline import kind_of_reuse
 from perfzero.attribute.tree import break_down
+from perfzero.report.ceilings import ceilings
 from perfzero.store.kineto import read_trace
 from perfzero.store.reader import Recording, open_recording
 from perfzero.traces import Trace
@@ -63,9 +65,11 @@ def replayed() -> Replayed:
     recording = open_recording(FOLDER)
     [look] = recording.looks
     trace = read_trace(FOLDER / look.file)
-    samples = recording.observation(0).close_up
+    seen = recording.observation(0)
+    samples = seen.close_up
     truth = json.loads(gzip.decompress((FOLDER / "truth-resnet50_fp32.json.gz").read_bytes()))["kernels"]
-    return Replayed(recording, trace, samples, break_down(trace, samples), truth)
+    breakdown = break_down(trace, samples, ceilings(seen, look))
+    return Replayed(recording, trace, samples, breakdown, truth)
 
 
 @pytest.fixture(scope="module")
@@ -268,3 +272,63 @@ def test_convolutions_use_the_tensor_cores_and_activations_the_memory(replayed: 
     assert max(tensor["BatchNorm2d"] + tensor["ReLU"]) < 0.01
     assert reads["ReLU"] > 1.3 * time["ReLU"]
     assert reads["Conv2d"] < time["Conv2d"]
+
+
+# --- what it computes and has to move
+
+
+def test_a_step_computes_what_is_known_of_the_network(replayed: Replayed) -> None:
+    """
+    4,089,184,256 multiply-adds per image forward, three times that in training; but no gradient of images.
+
+    The first layer makes 64 results of 7 x 7 x 3 values at 112 x 112 places.
+    """
+    first = 112 * 112 * 64 * 7 * 7 * 3
+    flops = 2 * 64 * (3 * 4_089_184_256 - first)
+    breakdown = replayed.breakdown
+
+    assert breakdown.roofline.flops == breakdown.steps * flops
+    assert sum(row.roofline.flops for row in breakdown.operators if row.time.gpu_ns) == pytest.approx(
+        breakdown.steps * flops
+    )
+    assert replayed.module("conv1").own.roofline.flops == breakdown.steps * 2 * 64 * 2 * first
+
+
+def test_of_what_has_to_be_moved_nsight_compute_and_the_look_say_the_same(replayed: Replayed) -> None:
+    """
+    Bytes of elementwise kernels in Nsight Compute's step over the compulsory ones, and the look's reuse.
+
+    The backward pass of a batch norm reads both of its inputs twice and writes once: 5/3, less the L2's part.
+    """
+    operators = {row.name: row.roofline for row in replayed.breakdown.operators}
+    steps = replayed.breakdown.steps
+
+    def true(*words: str) -> float:
+        found = [k for k in replayed.truth if all(word in k["name"] for word in words)]
+        return sum(kernel["read_bytes"] + kernel["write_bytes"] for kernel in found)
+
+    for operator, *words in (
+        ("aten::threshold_backward", "threshold"),
+        ("aten::clamp_min_", "clamp"),
+        ("aten::cudnn_batch_norm", "bn_fw"),
+        ("aten::cudnn_batch_norm_backward", "bn_bw"),
+        ("aten::max_pool2d_with_indices", "max_pool_forward"),
+    ):
+        found = operators[operator]
+        reuse = true(*words) * steps / found.compulsory_bytes
+        assert found.reuse == pytest.approx(reuse, rel=0.06), operator
+        assert found.reuse_low < reuse < found.reuse_high, operator
+    assert kind_of_reuse(operators["aten::threshold_backward"]) == "streaming"
+    assert 1.3 < operators["aten::cudnn_batch_norm_backward"].reuse < 5 / 3
+
+
+def test_rows_stand_under_the_roof_that_they_are_near(replayed: Replayed) -> None:
+    operators = {row.name: row.roofline for row in replayed.breakdown.operators}
+
+    assert 0.8 < operators["aten::threshold_backward"].roof < 1.05
+    assert operators["aten::threshold_backward"].limit == "dram"
+    # In float32 without the tensor cores.
+    assert operators["aten::mm"].limit == "compute"
+    for module in replayed.breakdown.modules:
+        if module.own.time.gpu_ns:
+            assert 0 < module.own.roofline.roof < 1.1, module.path

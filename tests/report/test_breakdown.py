@@ -19,6 +19,7 @@ from perfzero import __version__
 from perfzero.attribute.breakdown import Breakdown, Row
 from perfzero.attribute.clock import Clock
 from perfzero.attribute.counted import Counted, Figure, Quantity, Sampled
+from perfzero.attribute.roofline import Ceilings
 from perfzero.attribute.tree import break_down
 from perfzero.report.breakdown import LINES, SCHEMA_VERSION, WIDTH, breakdown_json, lines
 
@@ -274,6 +275,10 @@ def test_a_module_in_the_file(tmp_path: Path) -> None:
         "gpu_ns": 25000, "share": 0.25, "per_step_ns": 25000.0, "launches": 1,
         "forward_ns": 25000, "backward_ns": 0, "optimizer_ns": 0, "other_ns": 0, "replay_ns": 0,
     }  # fmt: skip
+    nothing = {
+        "flops": None, "compulsory_bytes": None, "intensity": None, "reuse": None, "reuse_low": None,
+        "reuse_high": None, "roof": None, "limit": "",
+    }  # fmt: skip
 
     assert module == {
         "path": "layer1.0.conv1",
@@ -300,10 +305,28 @@ def test_a_module_in_the_file(tmp_path: Path) -> None:
             "module": "layer1.0.conv1",
             "source": {"file": "model.py", "line": 41, "function": "forward"},
             "counted": None,
+            "roofline": nothing,
         },
         "total": time,
         "total_counted": None,
+        "total_roofline": nothing,
     }
+
+
+def test_what_is_computed_and_has_to_be_moved_is_in_the_file(tmp_path: Path) -> None:
+    (look,) = document(tmp_path)["looks"]
+    product = next(row for row in look["operators"] if row["name"] == "aten::addmm")
+
+    assert product["roofline"]["flops"] == 2 * 8 * 64 * 10
+    assert look["roofline"]["flops"] is None  # of the rest it is not known
+    assert look["ceilings"] is None
+
+
+def test_what_it_was_held_against_is_in_the_file(tmp_path: Path) -> None:
+    breakdown = replace(broken_down(tmp_path), ceilings=Ceilings({"bf16": 9e14, "fp8": math.nan}, 4.3e12))
+    (look,) = json.loads(breakdown_json({"x": breakdown}, recording="x"))["looks"]
+
+    assert look["ceilings"] == {"flops": {"bf16": 9e14, "fp8": None}, "dram": 4.3e12}
 
 
 def test_sums_in_the_file_add_up(tmp_path: Path) -> None:

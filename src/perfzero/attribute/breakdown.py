@@ -6,11 +6,12 @@ A breakdown: what is told of where the GPU's time goes, by module, by operator a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from perfzero.attribute.counted import Counted, Sampled
 from perfzero.attribute.layout import Layout
+from perfzero.attribute.roofline import Ceilings, Roofline
 from perfzero.traces import Tensor, WorkKind
 
 OPTIMIZER_ROW = "optimizer"
@@ -80,7 +81,7 @@ class Row:
 
     `call`: the operator's call, of those in the forward pass where there are any; `kernel`, `module`: names,
     the latter None where none of the time belongs to a module; `source`: where the program asks for it.
-    `counted` is None where no counters were sampled.
+    `counted` is None where no counters were sampled. `roofline`: what its kernels compute and have to move.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Row:
     module: str | None = None
     source: SourceLine | None = None
     counted: Counted | None = None
+    roofline: Roofline = field(default_factory=Roofline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ class Module:
     own: Row
     total: GpuTime
     total_counted: Counted | None = None
+    total_roofline: Roofline = field(default_factory=Roofline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +167,8 @@ class Breakdown:
     outside modules, unattributed. All else is ordered by time. `operators` ends with the row unattributed:
     work that no operator launched. `sampled` is how counters were sampled meanwhile, and `counted` what they
     tell of all work; None without. `calls` are the sums that conditions of remedies are judged by, in no
-    particular order; no file has them.
+    particular order; no file has them. `roofline` is of all work,
+    and `ceilings` what it was held against, None without.
     """
 
     total: GpuTime
@@ -179,3 +183,5 @@ class Breakdown:
     sampled: Sampled | None = None
     counted: Counted | None = None
     calls: tuple[CallRow, ...] = ()
+    roofline: Roofline = field(default_factory=Roofline)
+    ceilings: Ceilings | None = None

@@ -11,7 +11,8 @@ Models in one process share one tree: a trace does not say which of two outermos
 But an outermost module that never calls one with a path, such as a loss, stands beside it by itself.
 
 Where the GPU's counters were sampled while the trace was taken, each row also has what its kernels read,
-wrote and kept busy (`counted.py`).
+wrote and kept busy (`counted.py`). What they compute and have to move is told of each row (`work.py`), and
+with counters its place under the roof (`roofline.py`).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from perfzero.attribute.breakdown import (
     Row,
     SourceLine,
 )
-from perfzero.attribute.counted import Counting, Sampled, count
+from perfzero.attribute.counted import Counted, Counting, Sampled, count
 from perfzero.attribute.earlier import is_earlier, without_earlier
 from perfzero.attribute.layout import layout
 from perfzero.attribute.owners import (
@@ -56,6 +57,8 @@ from perfzero.attribute.owners import (
 )
 from perfzero.attribute.paths import ancestry, natural, parent, pattern, without_numbers
 from perfzero.attribute.positions import kernels_of
+from perfzero.attribute.roofline import Ceilings, Roofline
+from perfzero.attribute.work import Demand, demand
 from perfzero.traces import WORK_KINDS, BoolArray, Spans, Trace, Work
 from perfzero.values import IntArray, Samples
 
@@ -71,11 +74,11 @@ LONG_SAMPLES_NS = 200_000
 T = TypeVar("T", bound=Hashable)
 
 
-def break_down(trace: Trace, samples: Samples | None = None) -> Breakdown:
+def break_down(trace: Trace, samples: Samples | None = None, ceilings: Ceilings | None = None) -> Breakdown:
     """
     The breakdown of *trace*, without the work that was launched before it began.
 
-    *samples* are of the counters of the trace's GPU, taken meanwhile.
+    *samples* are of the counters of the trace's GPU, taken meanwhile, and *ceilings* what it does at most.
     """
     whole, trace = trace, without_earlier(trace)
     table = _Table(trace, find_owners(trace))
@@ -91,6 +94,7 @@ def break_down(trace: Trace, samples: Samples | None = None) -> Breakdown:
         kernels=table.kernels(),
         doubts=(*trace.doubts, *_doubts(trace, table)),
         calls=table.calls(),
+        roofline=table.demand.roofline(np.arange(len(trace.work)), whole=True),
     )
     if samples is None or not len(samples) or not len(trace.work):
         return breakdown
@@ -99,7 +103,7 @@ def break_down(trace: Trace, samples: Samples | None = None) -> Breakdown:
     counting = _counting(whole, table, samples)
     if counting is None:
         return replace(breakdown, doubts=(*breakdown.doubts, NOT_SAMPLED))
-    return _with_counters(breakdown, table, counting)
+    return _with_counters(breakdown, table, counting, ceilings)
 
 
 def _counting(whole: Trace, table: _Table, samples: Samples) -> Counting | None:
@@ -110,32 +114,42 @@ def _counting(whole: Trace, table: _Table, samples: Samples) -> Counting | None:
     return count(kernels_of(whole, call), samples, kept)
 
 
-def _with_counters(breakdown: Breakdown, table: _Table, counting: Counting) -> Breakdown:
-    """*breakdown* with what is counted in each of its rows."""
+def _with_counters(
+    breakdown: Breakdown, table: _Table, counting: Counting, ceilings: Ceilings | None
+) -> Breakdown:
+    """*breakdown* with what is counted in each of its rows, and their places under the roof."""
 
-    def counted(of: Sequence[Row]) -> list[Row]:
+    roofs = ceilings or Ceilings()
+
+    def under(roofline: Roofline, rows: IntArray, counted: Counted) -> Roofline:
+        gpu_ns, compute_s = int(table.length_ns[rows].sum()), table.demand.compute_s(rows, roofs)
+        return roofline.measured(counted, gpu_ns, compute_s, roofs)
+
+    def told(of: Sequence[Row]) -> list[Row]:
         sets = [table.rows_of.get(id(row), _NONE) for row in of]
-        told = counting.told(sets, [row.name for row in of])
-        return [replace(row, counted=c) for row, c in zip(of, told, strict=True)]
+        each = zip(of, sets, counting.told(sets, [row.name for row in of]), strict=True)
+        return [replace(row, counted=c, roofline=under(row.roofline, rows, c)) for row, rows, c in each]
 
     modules, alike, kernels = breakdown.modules, breakdown.alike, breakdown.kernels
-    totals = counting.told([table.below[m.path] for m in modules])
+    below = [table.below[m.path] for m in modules]
+    totals, everything = counting.told(below), np.arange(len(table.length_ns))
+    [counted] = counting.told([everything])
     return replace(
         breakdown,
         modules=tuple(
-            replace(m, own=row, total_counted=total)
-            for m, row, total in zip(modules, counted([m.own for m in modules]), totals, strict=True)
+            replace(m, own=row, total_counted=c, total_roofline=under(m.total_roofline, rows, c))
+            for m, row, rows, c in zip(modules, told([m.own for m in modules]), below, totals, strict=True)
         ),
-        alike=tuple(
-            replace(a, row=row) for a, row in zip(alike, counted([a.row for a in alike]), strict=True)
-        ),
-        elsewhere=tuple(counted(breakdown.elsewhere)),
-        operators=tuple(counted(breakdown.operators)),
+        alike=tuple(replace(a, row=row) for a, row in zip(alike, told([a.row for a in alike]), strict=True)),
+        elsewhere=tuple(told(breakdown.elsewhere)),
+        operators=tuple(told(breakdown.operators)),
         kernels=tuple(
-            replace(k, row=row) for k, row in zip(kernels, counted([k.row for k in kernels]), strict=True)
+            replace(k, row=row) for k, row in zip(kernels, told([k.row for k in kernels]), strict=True)
         ),
         sampled=counting.sampled,
-        counted=counting.told([np.arange(len(table.length_ns))])[0],
+        counted=counted,
+        roofline=under(breakdown.roofline, everything, counted),
+        ceilings=ceilings,
         doubts=(*breakdown.doubts, *_doubts_of(counting.sampled), *counting.doubts),
     )
 
@@ -181,6 +195,8 @@ class _Table:
         inputs = _mapped(operators.inputs, owners.operator)
         self.call, self._calls = _numbered(zip(self._operator.tolist(), inputs.tolist(), strict=True))
         self.call[self._operator < 0] = -1
+        calls = {n: self._call_at(n) for n in np.unique(self.call).tolist() if n >= 0}
+        self.demand: Demand = demand(trace.work, owners.operator, self.call, calls, owners.replay)
         self.rows_of: dict[int, IntArray] = {}  # of each row that was made, by its identity
         self.below: dict[str, IntArray] = {}  # of each module with those below it
         self._source, self._sources = self._different_sources()
@@ -209,8 +225,8 @@ class _Table:
             replay_ns=int(length[self.owners.replay[rows]].sum()),
         )
 
-    def row(self, name: str, rows: IntArray) -> Row:
-        """A row of the breakdown, made of *rows* of the work."""
+    def row(self, name: str, rows: IntArray, *, whole: bool = True) -> Row:
+        """A row of the breakdown, made of *rows* of the work; *whole*: with all kernels of each call."""
         if not len(rows):
             return Row(name, self.time(rows))
         forward = rows[self.owners.phase[rows] == FORWARD]
@@ -225,6 +241,7 @@ class _Table:
             "" if kernel < 0 else self.trace.work.names[kernel],
             None if path < 0 else self._paths[path],
             source,
+            roofline=self.demand.roofline(rows, whole=whole),
         )
         self.rows_of[id(row)] = rows
         return row
@@ -265,6 +282,7 @@ class _Table:
                     depth,
                     self.row(path, rows),
                     totals[path],
+                    total_roofline=self.demand.roofline(self.below[path], whole=True),
                 )
             )
             below_it = sorted(children[path], key=heaviest_first)
@@ -313,7 +331,8 @@ class _Table:
         found = []
         for number, rows in self._groups(key).items():
             name, kind = divmod(number, len(WORK_KINDS))
-            found.append(KernelRow(self.row(work.names[name], rows), WORK_KINDS[kind]))
+            row = self.row(work.names[name], rows, whole=False)
+            found.append(KernelRow(row, WORK_KINDS[kind]))
         return tuple(sorted(found, key=lambda k: (*_heaviest_first(k.row), k.kind)))
 
     def calls(self) -> tuple[CallRow, ...]:

@@ -103,6 +103,8 @@ def _look(breakdown: Breakdown) -> dict[str, Any]:
         "doubts": breakdown.doubts,
         "sampled": None if breakdown.sampled is None else asdict(breakdown.sampled),
         "counted": None if breakdown.counted is None else asdict(breakdown.counted),
+        "roofline": asdict(breakdown.roofline),
+        "ceilings": None if breakdown.ceilings is None else asdict(breakdown.ceilings),
     }
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from perfzero.attribute.breakdown import Breakdown
 from perfzero.attribute.tree import break_down
 from perfzero.errors import BrokenRecording, NoRecording
+from perfzero.report.ceilings import ceilings
 from perfzero.store.kineto import read_trace
 from perfzero.store.reader import Recording
 from perfzero.values import Look, Observation, Samples
@@ -36,7 +37,9 @@ def broken_down(
         samples, why = beside(look, recording.looks, seen)
         doubts += [f"{look.file}: {why}"] if why else []
         try:
-            found[look.file] = break_down(read_trace(recording.path / look.file), samples)
+            # With samples it is known which GPU it was.
+            roofs = None if samples is None else ceilings(seen[_used(look, seen)[0]], look)
+            found[look.file] = break_down(read_trace(recording.path / look.file), samples, roofs)
         except (BrokenRecording, NoRecording) as error:
             doubts.append(str(error).splitlines()[0])
             continue
@@ -49,7 +52,7 @@ def broken_down(
 
 def beside(look: Look, looks: Sequence[Look], seen: Mapping[int, Observation]) -> tuple[Samples | None, str]:
     """What was counted of the kernels of *look*, None without; and why it is not used where it is there."""
-    used = look.gpus or (tuple(seen) if len(seen) == 1 else ())
+    used = _used(look, seen)
     if len(used) != 1 or used[0] not in seen:
         several = len(used) > 1 and any(len(seen[gpu].close_up) for gpu in used if gpu in seen)
         return None, "it used several GPUs, so counters are not shared out to it." if several else ""
@@ -61,3 +64,8 @@ def beside(look: Look, looks: Sequence[Look], seen: Mapping[int, Observation]) -
     if len(its.close_up) and its.other_pids:  # they may do nothing, as a desktop does
         return its.close_up, "another program held its GPU, too, and what that read is counted as its own."
     return its.close_up, ""
+
+
+def _used(look: Look, seen: Mapping[int, Observation]) -> tuple[int, ...]:
+    """The GPUs that the process of *look* used: where the driver lists none, the only one there is."""
+    return look.gpus or (tuple(seen) if len(seen) == 1 else ())

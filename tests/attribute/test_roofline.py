@@ -1,0 +1,209 @@
+"""What rows of a breakdown compute and have to move, and their places under the roof."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from called import BF16, call, tensor
+from hand_written_look import BASE_NS, Look
+from perfzero.attribute.breakdown import Breakdown, Call, Row
+from perfzero.attribute.counted import Counted, Figure
+from perfzero.attribute.roofline import OUT_OF_L2, POOR_REUSE, Ceilings, Roofline, kind_of_reuse
+from perfzero.attribute.tree import break_down
+from perfzero.attribute.work import KNOWN
+from perfzero.values import Samples
+
+ROOFS = Ceilings({"bf16": 1e15, "fp32": 5e13}, 4e12)
+STEPS, STEP_US = 40, 1000.0
+
+PRODUCT = call("mm", tensor(512, 1024, dtype=BF16), tensor(1024, 256, dtype=BF16))
+FLOPS, BYTES = 2 * 512 * 1024 * 256, 2 * (512 * 1024 + 1024 * 256 + 512 * 256)
+SUM = call("add_", tensor(512, 256, dtype=BF16), tensor(512, 256, dtype=BF16))
+
+
+def program(folder: Path, *layers: tuple[str, Call, dict[str, float]]) -> Breakdown:
+    """Layers, each with a call and the kernels that it launches, by name with how long they run in us."""
+    look = Look()
+    for step in range(STEPS):
+        at, run = STEP_US * step, STEP_US * step + 100.0
+        look.step(step, at, at + STEP_US - 10)
+        for number, (module, one, kernels) in enumerate(layers):
+            began = at + 10 * number
+            look.module(module, "Layer", began, began + 9)
+            look.op(
+                one.operator, began + 1, began + 8,
+                shapes=[list(t.shape) for t in one.inputs], strides=[list(t.strides) for t in one.inputs],
+                types=[t.dtype for t in one.inputs],
+            )  # fmt: skip
+            for place, (name, us) in enumerate(kernels.items()):
+                look.kernel(
+                    name, run, run + us, correlation=look.launch(began + 2 + place),
+                    cat="gpu_memset" if name.startswith("Memset") else "kernel",
+                )  # fmt: skip
+                run += us
+    return break_down(look.trace(folder))
+
+
+def module(breakdown: Breakdown, path: str) -> Row:
+    return next(m.own for m in breakdown.modules if m.path == path)
+
+
+def test_each_view_has_the_operations_of_all_calls(tmp_path: Path) -> None:
+    breakdown = program(tmp_path, ("a", PRODUCT, {"gemm": 50}), ("b", PRODUCT, {"gemm": 40, "splitK": 30}))
+    per_view = (
+        [m.own for m in breakdown.modules], breakdown.operators, [k.row for k in breakdown.kernels],
+    )  # fmt: skip
+
+    assert breakdown.roofline.flops == 2 * STEPS * FLOPS
+    for rows in per_view:
+        assert sum(row.roofline.flops for row in rows if row.time.gpu_ns) == 2 * STEPS * FLOPS
+    root = next(m for m in breakdown.modules if not m.path)
+    assert root.total_roofline.flops == 2 * STEPS * FLOPS
+    assert root.total_roofline.compulsory_bytes == 2 * STEPS * BYTES
+
+
+def test_a_kernel_that_is_a_part_of_its_call_has_no_compulsory_bytes(tmp_path: Path) -> None:
+    breakdown = program(tmp_path, ("a", PRODUCT, {"gemm": 50, "splitKreduce": 9, "Memset (Device)": 1}))
+    helped = program(tmp_path, ("a", PRODUCT, {"gemm": 50, "Memset (Device)": 1}))
+
+    assert module(breakdown, "a").roofline.compulsory_bytes == STEPS * BYTES
+    assert math.isnan(breakdown.kernels[0].row.roofline.compulsory_bytes)
+    assert helped.kernels[0].row.roofline.compulsory_bytes == STEPS * BYTES
+
+
+def test_of_a_row_in_which_something_is_not_known_nothing_is_told(tmp_path: Path) -> None:
+    other = Call("mine::product", PRODUCT.inputs)
+    much = program(tmp_path, ("a", PRODUCT, {"gemm": 97}), ("b", other, {"mine": 3}))
+    little = program(tmp_path, ("a", PRODUCT, {"gemm": 99}), ("b", other, {"mine": 1}))
+
+    assert 0.97 < KNOWN < 0.99
+    assert math.isnan(much.roofline.flops)
+    assert math.isnan(module(much, "b").roofline.flops)
+    assert little.roofline.flops == STEPS * FLOPS
+
+
+def test_what_replays_of_graphs_compute_is_not_known(tmp_path: Path) -> None:
+    look = Look()
+    look.op("aten::mm", 0, 20, shapes=[[8, 8], [8, 8]])
+    look.kernel("gemm", 30, 40, correlation=look.launch(5, name="cudaGraphLaunch"))
+
+    assert math.isnan(break_down(look.trace(tmp_path)).roofline.flops)
+
+
+def test_what_a_compiler_fuses_multiplies_nothing_unless_it_is_a_template(tmp_path: Path) -> None:
+    fused = Call("triton_poi_fused_add_0", SUM.inputs)
+    template = Call("triton_tem_fused_mm_0", SUM.inputs)
+
+    assert program(tmp_path, ("a", fused, {"triton_poi_fused_add_0": 9})).roofline.flops == 0
+    assert math.isnan(program(tmp_path, ("a", template, {"triton_tem_fused_mm_0": 9})).roofline.flops)
+
+
+def test_what_comes_from_the_host_is_not_read_from_device_memory(tmp_path: Path) -> None:
+    copy = call("copy_", tensor(512, 256), tensor(512, 256))
+
+    for name, known in (("Memcpy DtoD (Device -> Device)", True), ("Memcpy HtoD (Pinned -> Device)", False)):
+        look = Look()
+        look.op("aten::copy_", 0, 20, shapes=[[512, 256]] * 2, strides=[list(t.strides) for t in copy.inputs])
+        look.kernel(name, 30, 40, correlation=look.launch(5), cat="gpu_memcpy")
+        found = break_down(look.trace(tmp_path)).roofline
+
+        assert math.isnan(found.compulsory_bytes) != known
+        assert found.flops == 0
+
+
+# --- with counters
+
+
+def sampled(folder: Path, *, us: float, bytes_per_us: float, one: Call = PRODUCT) -> Roofline:
+    """A call whose kernel of *us* reads and writes at an even rate, under `ROOFS`, of all steps."""
+    look = Look()
+    for step in range(STEPS):
+        at = STEP_US * step
+        look.step(step, at, at + 990)
+        look.module("fc", "Linear", at + 10, at + 30)
+        look.op(
+            one.operator, at + 11, at + 29, shapes=[list(t.shape) for t in one.inputs],
+            strides=[list(t.strides) for t in one.inputs], types=[t.dtype for t in one.inputs],
+        )  # fmt: skip
+        look.work("gemm", at + 100, at + 100 + us, at=at + 20)
+    start = BASE_NS + np.arange(795, dtype=np.int64) * 50_000
+    within = (start - BASE_NS) % 1_000_000
+    busy = np.clip(np.minimum(within + 50_000, (100 + us) * 1000) - np.maximum(within, 100_000), 0, None)
+    amount = busy / 1000 * bytes_per_us / 2
+    samples = Samples(start, start + 50_000, {"dram_read_bytes": amount, "dram_write_bytes": amount})
+    breakdown = break_down(look.trace(folder), samples, ROOFS)
+    assert breakdown.ceilings == ROOFS
+    [module] = [m for m in breakdown.modules if m.path == "fc"]
+    assert module.own.roofline == module.total_roofline
+    assert breakdown.kernels[0].row.roofline.flops == module.own.roofline.flops
+    return breakdown.roofline
+
+
+def test_below_the_ridge_the_memory_is_the_roof(tmp_path: Path) -> None:
+    """The product moves 2 MB per us, half of what the memory can, and computes next to nothing."""
+    found = sampled(tmp_path, us=600, bytes_per_us=2e6)
+
+    assert found.intensity == pytest.approx(FLOPS / 1.2e9, rel=0.02)
+    assert found.roof == pytest.approx(0.5, rel=0.02)
+    assert found.limit == "dram"
+    assert found.reuse == pytest.approx(1.2e9 / BYTES, rel=0.02)
+    assert found.reuse_low < found.reuse < found.reuse_high
+
+
+def test_above_it_the_peak_of_the_type_is(tmp_path: Path) -> None:
+    """268 MFLOP in 600 us are 0.45 TFLOP/s."""
+    found = sampled(tmp_path, us=600, bytes_per_us=1e3)
+
+    assert found.roof == pytest.approx(FLOPS / 600e-6 / 1e15, rel=0.02)
+    assert found.limit == "compute"
+
+
+def test_what_multiplies_nothing_stands_under_the_memorys_roof(tmp_path: Path) -> None:
+    found = sampled(tmp_path, us=600, bytes_per_us=1e6, one=SUM)
+
+    assert (found.flops, found.intensity, found.limit) == (0, 0, "dram")
+    assert found.roof == pytest.approx(0.25, rel=0.02)
+
+
+def test_attention_has_no_place_for_a_mask_may_halve_it(tmp_path: Path) -> None:
+    one = tensor(2, 4, 128, 64, dtype=BF16)
+    found = sampled(tmp_path, us=600, bytes_per_us=1e6, one=call("_cudnn_attention_forward", one, one, one))
+
+    assert found.flops > 0
+    assert found.intensity > 0
+    assert math.isnan(found.roof)
+    assert found.limit == ""
+
+
+def test_without_a_peak_of_the_type_there_is_no_place(tmp_path: Path) -> None:
+    wide = tensor(512, 512, dtype="double")
+
+    assert math.isnan(sampled(tmp_path, us=600, bytes_per_us=1e6, one=call("mm", wide, wide)).roof)
+
+
+def test_a_row_that_counters_do_not_tell_keeps_what_follows_from_shapes() -> None:
+    known = Roofline(flops=1e9, compulsory_bytes=1e6)
+    nothing = Figure(math.nan, 0.0, 1e9)
+
+    assert known.measured(Counted(), 1000, 0.1, ROOFS) == known
+    assert known.measured(Counted(nothing, nothing), 1000, 0.1, ROOFS) == known
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "kind"),
+    [
+        (0.3, 0.7, "from L2"),
+        (0.9, 1.1, "streaming"),
+        (1.6, 1.8, "poor reuse"),
+        (0.7, 0.9, ""),
+        (1.4, 1.6, ""),
+        (math.nan, math.nan, ""),
+    ],
+)
+def test_reuse_is_named_where_its_interval_lies_on_one_side(low: float, high: float, kind: str) -> None:
+    assert OUT_OF_L2 < 0.9 < 1.4 < POOR_REUSE
+    assert kind_of_reuse(Roofline(reuse=(low + high) / 2, reuse_low=low, reuse_high=high)) == kind
