@@ -117,6 +117,12 @@ def compiled(device: str) -> Step:
     return trained(model, torch.compile(model), width=2048, device=device)
 
 
+def small(device: str) -> Step:
+    """Kernels of some microseconds, one by one: the host sets the pace."""
+    model = perceptron(64, 100, device)
+    return trained(model, model, width=64, device=device)
+
+
 def adversaries(device: str) -> Step:
     """Two models with an optimizer each, that step in turns."""
     one, other = (
@@ -229,6 +235,7 @@ CASES: dict[str, Callable[[str], Step]] = {
     "resnet50": resnet50,
     "accumulated": accumulated,
     "compiled": compiled,
+    "small": small,
     "adversaries": adversaries,
     "inference": inference,
     "decode": decode,

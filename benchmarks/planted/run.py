@@ -92,7 +92,7 @@ PLANTED: Mapping[str, Planted] = {
     "maple": Planted("garbage collection", "gc.collect()"),
     "oak": Planted("checkpoint", "torch.save((net"),
     "pine": Planted("tokeniser", "ids = encode(WORDS * 12, known)"),
-    "rowan": Planted("pageable copy", "batch = rows.to(base.DEVICE)"),
+    "rowan": Planted("pageable copy", "else rows.to(base.DEVICE)"),
     "spruce": Planted("recompilation", "out = fast(x[:n])"),
     "willow": Planted("work, beside waits for old events", "best = max(sorted(", harmless=True),
     "yew": Planted("work, beside waits for nothing", "table = sorted(table", harmless=True),
