@@ -106,9 +106,9 @@ class StandIn:
         self.version, self.ahead_ns = 130000, ahead_ns
         self.calls: list[str] = []
         self.lost = 0
-        self.free = True
+        self.free = self.leaves = True
 
-    def is_free(self, _: int) -> bool:
+    def is_free(self, _: Any) -> bool:
         return self.free
 
     def now_ns(self) -> int:
@@ -120,6 +120,10 @@ class StandIn:
 
     def stop(self) -> None:
         self.calls.append("stop")
+
+    def leave(self, _: Any) -> bool:
+        self.calls.append("leave")
+        return self.leaves
 
     def flush(self, *, forced: bool = False) -> None:
         if not self.script:
@@ -278,6 +282,26 @@ def test_a_pool_that_is_closed_gives_nothing_and_its_memory_back_once_all_has_re
     complete(pool, two, 8)
     pool.forget()
     assert ctypes.string_at(one, 1) + ctypes.string_at(two, 1) == b"\0\0"
+
+
+LEAVING = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)
+
+
+@pytest.mark.parametrize("result", [0, 999])
+def test_cupti_is_taken_out_at_the_end_of_a_call_and_only_once(result: int) -> None:
+    """Not at its beginning; what cuptiFinalize returns does not matter, only that it has returned."""
+    called: list[bool] = []
+    finalize = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: called.append(pool.has_left) or result)
+    pool = cupti.Pool(buffers=1, size=64)
+    pool.leave_by(ctypes.cast(finalize, ctypes.c_void_p).value)
+    enter, leave = ctypes.c_uint32(0), ctypes.c_uint32(1)
+    seen = []
+    for site in (enter, leave, enter, leave):
+        LEAVING(pool.leaving)(pool.state, 1, 2, ctypes.addressof(site))
+        seen.append((len(called), pool.has_left))
+
+    assert seen == [(0, False), (1, True), (1, True), (1, True)]
+    assert called == [False]
 
 
 def test_another_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -471,7 +495,7 @@ def test_a_look_says_what_the_recorder_waits_for_and_leaves_a_trace(
 
     assert recorder.told == [{"found": {"step_s": 0.05, "steps": 1}}, {"ready": {}}, {"traced": {}}]
     assert request(stand_in._pool) == (None, 0, 0)  # whoever asks later gets no buffer
-    assert stand_in.calls == ["start", "stop", "flush"]
+    assert stand_in.calls == ["start", "stop", "flush", "leave"]
     assert told["at_ns"][1] - told["at_ns"][0] == pytest.approx(50e6, rel=0.5)
     assert 0 < told["cost_s"] < 1
     assert (tmp_path / "trace").stat().st_mode & 0o777 == 0o600
@@ -509,12 +533,12 @@ def test_a_stretch_ends_before_the_buffers_are_used_up() -> None:
 @pytest.mark.parametrize(
     ("says", "why", "calls"),
     [
-        ({"found": "gone"}, "the recorder has gone", []),
-        ({"ready": "gone"}, "the recorder has gone", ["start", "stop"]),
-        ({"ready": ""}, "the recorder was not ready in time", ["start", "stop"]),
+        ({"found": "gone"}, "the recorder has gone", ["leave"]),
+        ({"ready": "gone"}, "the recorder has gone", ["start", "stop", "leave"]),
+        ({"ready": ""}, "the recorder was not ready in time", ["start", "stop", "leave"]),
     ],
 )
-def test_a_recorder_that_goes_or_is_not_ready_leaves_cupti_switched_off(
+def test_a_recorder_that_goes_or_is_not_ready_has_cupti_taken_out(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, says: dict[str, str], why: str, calls: list[str]
 ) -> None:
     monkeypatch.setattr(cupti, "GO_WITHIN_S", 0.05)
@@ -524,6 +548,14 @@ def test_a_recorder_that_goes_or_is_not_ready_leaves_cupti_switched_off(
     assert said == {"refused": why}
     assert stand_in.calls == calls
     assert not (tmp_path / "trace").exists()
+
+
+def test_cupti_that_stays_in_the_program_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stand_in = StandIn([kernel(n % 3, 20_000 + 10 * n) for n in range(200)])
+    stand_in.leaves = False
+    _, said = looked(monkeypatch, stand_in, tmp_path / "trace")
+
+    assert sorted(said) == ["looked", "stays"]
 
 
 def test_a_gpu_on_which_nothing_ran_has_no_trace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

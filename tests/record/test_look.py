@@ -398,6 +398,14 @@ def test_a_cost_that_cannot_be_is_none(looks: Looks, ended: Ended, cost_s: str, 
     assert [look.cost_s for look in ended] == [told]
 
 
+@pytest.mark.parametrize("stays", [True, False, "yes"])
+def test_a_process_that_may_stay_slower_is_told_of(looks: Looks, ended: Ended, stays: object) -> None:
+    channel, _ = asked(looks)
+    say(channel, looks, {"looked": {"at_ns": [1, 2]}, "stays": stays})
+
+    assert any("may stay slower" in line for line in ended.said) == (stays is True)
+
+
 @pytest.mark.parametrize("at_ns", [[-1, 2], [1, 10**30], [1] * 42, [1.5], "now"])
 def test_moments_that_cannot_be_are_none(looks: Looks, ended: Ended, at_ns: object) -> None:
     channel, _ = asked(looks)

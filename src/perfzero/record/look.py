@@ -344,6 +344,8 @@ class Looks:
         if not isinstance(said, dict) or agent.asked_ns is None or self._folder is None:
             return
         refused, looked, found = said.get("refused"), said.get("looked"), said.get("found")
+        if said.get("stays") is True:
+            self._say(f"CUPTI could not be taken out of process {agent.pid}, which may stay slower for it")
         if isinstance(found, dict) and not agent.said:
             agent.said = "found"
             agent.step_s, agent.steps = _cost_s(found.get("step_s")), _steps(found.get("steps"))

@@ -11,21 +11,27 @@ program's threads run nothing of ours but the two functions below. Standard libr
     prepare  at the recorder's word CUPTI is switched on; "ready" is said
     trace    from the recorder's next word on, for a stretch of time: there are no marks of steps
     end      CUPTI is switched off, and its records are read and written as a trace of PyTorch's profiler
+    leave    CUPTI is taken out of the process
 
 CUPTI asks for buffers, and gives them back, in the thread that calls CUDA, or in one of its own. Python may
 not be called there: a ctypes callback waits for the GIL, which another thread may hold that itself waits for
 CUDA. So the two callbacks are machine code (`REQUESTED`, `COMPLETED`), which takes buffers off a pool by one
 atomic addition, and writes down what has come back. When the pool is used up it gives none, and CUPTI drops
-records (cupti_activity.h); the stretch ends before. CUPTI keeps the two addresses as long as the process
-lives, so the code and the pool stay mapped that long; the pool's memory goes back to the system as soon as
-CUPTI has returned all of its buffers.
+records (cupti_activity.h); the stretch ends before. The code and the pool stay mapped as long as the process
+lives, for nobody says when CUPTI has forgotten their addresses; the pool's memory goes back to the system as
+soon as CUPTI has returned all of its buffers.
+
+CUPTI that is switched off still costs: launches take a third longer (`TEARDOWN` in `_perfzero_agent`). It can
+be taken out at the end of a call of CUDA (cuptiFinalize, cupti_activity.h). So the agent calls CUDA itself,
+for its version, and a third function of machine code (`LEAVING`), which CUPTI calls there, takes it out. That
+works since CUDA 12.6; with an older CUPTI there is no look.
 
 Times: those of records are CUPTI's own. It is asked for the time between two readings of Unix time, before
 and after the stretch, and what lies between is converted in proportion. Records outside of the stretch's time
 mean that their layout is not what we take it to be, and there is no trace then.
 
 Records are walked by their lengths, which CUPTI itself tells once for each kind (cuptiActivityGetNextRecord):
-they grow from version to version, at their end. What is read of them lies at the same place in CUDA 12.0 to
+they grow from version to version, at their end. What is read of them lies at the same place in CUDA 12.6 to
 13.5 (CUpti_ActivityKernel9 to 13, Memcpy5 to 7, Memset4 and 5, by a C compiler's `offsetof`).
 """
 
@@ -63,6 +69,9 @@ MOST_RECORDS = 60_000
 """Written of a trace, each in some 10 us of CPU; the stretch is cut to that of these."""
 
 POLL_S = 0.01
+PREPARE_WITHIN_S = 60.0
+"""How long the recorder may take to open its session."""
+
 GO_WITHIN_S = 5.0
 """How long CUPTI, once it is on, waits for the recorder's word."""
 
@@ -77,8 +86,11 @@ REST_S = 0.0005
 OFF_BY_NS = 1_000_000_000
 """Outside of the stretch, from when on CUPTI was on; a record farther off is none."""
 
-OLDEST = 18
-"""cuptiGetVersion of CUDA 12.0, the first with these layouts."""
+OLDEST = 24
+"""cuptiGetVersion of CUDA 12.6, the first that can be taken out again (`TAKEN_OUT_SINCE`)."""
+
+DRIVER_API, DRIVER_VERSION = 1, 2
+"""CUPTI_CB_DOMAIN_DRIVER_API, and in it CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion."""
 
 SUBSCRIBED = (12, 39)
 """CUPTI_ERROR_MAX_LIMIT_REACHED, until CUDA 11, and CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED."""
@@ -116,9 +128,10 @@ _MEMORY[7] = "Managed Static"
 LONGEST_NAME = 4096
 
 # What lies in the pool's first page; the machine code knows these places.
-_TAKEN, _BASE, _SIZE, _LEFT, _ALL, _RETURNED = 0, 8, 16, 24, 32, 40
+_TAKEN, _BASE, _SIZE, _LEFT, _ALL, _LEAVING, _FINALIZE, _RESULT, _RETURNED = range(0, 72, 8)
 
-PAGE = 4096
+PAGE, ROOM = 4096, 128
+"""Bytes of a page, and between the beginnings of two functions in it."""
 
 REQUESTED = (
     b"\xf3\x0f\x1e\xfa"  # endbr64
@@ -154,13 +167,27 @@ COMPLETED = (
     b"\x49\x3b\x41\x20"  # cmp   rax, [r9 + 32]        none of ours?
     b"\x73\x08"  # jae   out
     b"\x49\xff\xc0"  # inc   r8                    validSize + 1: 0 is one that is out
-    b"\x4d\x89\x44\xc1\x28"  # mov   [r9 + 8 * rax + 40], r8
+    b"\x4d\x89\x44\xc1\x40"  # mov   [r9 + 8 * rax + 64], r8
     b"\xc3"  # out: ret
 )
 """void completed(CUcontext, uint32_t stream, uint8_t *buffer, size_t size, size_t validSize)."""
 
-NOTHING = b"\xf3\x0f\x1e\xfa\xc3"  # endbr64; ret
-"""void nothing(...)."""
+LEAVING = (
+    b"\xf3\x0f\x1e\xfa"  # endbr64
+    b"\x83\x39\x01"  # cmp   dword [rcx], 1         callbackSite: CUPTI_API_EXIT?
+    b"\x75\x19"  # jne   out
+    b"\xb8\x01\x00\x00\x00"  # mov   eax, 1
+    b"\x48\x87\x47\x28"  # xchg  [rdi + 40], rax        the first time?
+    b"\x48\x85\xc0"  # test  rax, rax
+    b"\x75\x0b"  # jne   out
+    b"\x57"  # push  rdi
+    b"\xff\x57\x30"  # call  [rdi + 48]             cuptiFinalize
+    b"\x5f"  # pop   rdi
+    b"\xff\xc0"  # inc   eax                    its result + 1: 0 is not yet
+    b"\x48\x89\x47\x38"  # mov   [rdi + 56], rax
+    b"\xc3"  # out: ret
+)
+"""void leaving(void *STATE, CUpti_CallbackDomain, CUpti_CallbackId, const CUpti_CallbackData *)."""
 
 
 class Refused(Exception):
@@ -171,7 +198,8 @@ class Pool:
     """
     Buffers that machine code hands out and takes back, `requested` and `completed` its addresses.
 
-    Its memory is mapped for as long as the process lives: whoever has the addresses may call them.
+    A third piece of it, `leaving`, takes CUPTI out where it is called with `state` as user data. All memory
+    stays mapped for as long as the process lives: whoever has the addresses may call them.
     """
 
     def __init__(self, buffers: int = BUFFERS, size: int = BUFFER) -> None:
@@ -186,21 +214,17 @@ class Pool:
         for name in ("mprotect", "madvise"):
             getattr(self._libc, name).argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
         self._buffers, self._size = buffers, size
-        self._state = self._map(state_size + buffers * size)
-        self._base = self._state + state_size
+        self.state = self._map(state_size + buffers * size)
+        self._base = self.state + state_size
         for place, value in ((_BASE, self._base), (_SIZE, size), (_LEFT, 0), (_ALL, buffers)):
             self._word(place).value = value
         code = self._map(PAGE)
-        address, self.addresses = code, []
-        for function in (REQUESTED, COMPLETED, NOTHING):
-            if b"%s" in function:
-                function = function.replace(b"%s", struct.pack("<Q", self._state))
-            ctypes.memmove(address, function, len(function))
-            self.addresses.append(address)
-            address += 128
+        self.requested, self.completed, self.leaving = range(code, code + 3 * ROOM, ROOM)
+        for number, function in enumerate((REQUESTED, COMPLETED, LEAVING)):
+            function = function.replace(b"%s", struct.pack("<Q", self.state))
+            ctypes.memmove(code + number * ROOM, function, len(function))
         if self._libc.mprotect(code, PAGE, 5):  # PROT_READ | PROT_EXEC
             raise Refused(f"this system lets nobody run new code: {os.strerror(ctypes.get_errno())}")
-        self.requested, self.completed, self.nothing = self.addresses
 
     def _map(self, size: int) -> int:
         # PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
@@ -210,7 +234,7 @@ class Pool:
         return int(found)
 
     def _word(self, place: int) -> ctypes.c_uint64:
-        return ctypes.c_uint64.from_address(self._state + place)
+        return ctypes.c_uint64.from_address(self.state + place)
 
     def open(self) -> None:
         """Hand out buffers from now on."""
@@ -234,6 +258,15 @@ class Pool:
                 found.append((self._base + number * self._size, min(size - 1, self._size)))
         return found
 
+    def leave_by(self, finalize: int) -> None:
+        """Let `leaving` call the function at this address, cuptiFinalize; once."""
+        self._word(_FINALIZE).value = finalize
+
+    @property
+    def has_left(self) -> bool:
+        """Whether it has, and it has returned."""
+        return bool(self._word(_RESULT).value)
+
     def forget(self) -> None:
         """Give the buffers' memory back to the system, if all have come back."""
         if len(self.returned()) == self.taken:
@@ -251,7 +284,10 @@ class Cupti:
         self._call("cuptiGetVersion", ctypes.byref(version))
         self.version = version.value
         if self.version < OLDEST:
-            raise Refused(f"its CUPTI is older than CUDA 12.0 (version {self.version})")
+            raise Refused("its CUPTI is older than CUDA 12.6, and with it the program would stay slower")
+        self._driver: Any = next((ctypes.CDLL(path) for path in mapped("libcuda.so")), None)
+        if self._driver is None:
+            raise Refused("it has not loaded CUDA")
 
     def _call(self, name: str, *arguments: Any) -> None:
         result = getattr(self.library, name)(*arguments)
@@ -263,15 +299,34 @@ class Cupti:
         self.library.cuptiGetResultString(result, ctypes.byref(text))
         return (text.value or b"error %d" % result).decode(errors="replace")
 
-    def is_free(self, callback: int) -> bool:
-        """Whether nobody has subscribed to CUPTI's callbacks, as profilers do."""
+    def _subscribe(self, pool: Pool) -> Any:
+        """Have `Pool.leaving` called where that is wished; None where another tool has this place."""
         handle = ctypes.c_void_p()
-        result = self.library.cuptiSubscribe(ctypes.byref(handle), ctypes.c_void_p(callback), None)
-        if result in SUBSCRIBED:
-            return False
-        if result:
+        result = self.library.cuptiSubscribe(
+            ctypes.byref(handle), ctypes.c_void_p(pool.leaving), ctypes.c_void_p(pool.state)
+        )
+        if result and result not in SUBSCRIBED:
             raise Refused(f"cuptiSubscribe: {self._meaning(result)}")
-        self._call("cuptiUnsubscribe", handle)
+        return None if result else handle
+
+    def is_free(self, pool: Pool) -> bool:
+        """Whether no other tool, such as a profiler, has subscribed to its callbacks. CUPTI is there then."""
+        handle = self._subscribe(pool)
+        if handle is not None:
+            self._call("cuptiUnsubscribe", handle)
+        return handle is not None
+
+    def leave(self, pool: Pool) -> bool:
+        """Take CUPTI out of the process; whether that was done."""
+        handle = self._subscribe(pool)
+        if handle is None:
+            return False
+        pool.leave_by(ctypes.cast(self.library.cuptiFinalize, ctypes.c_void_p).value or 0)
+        self._call("cuptiEnableCallback", 1, handle, DRIVER_API, DRIVER_VERSION)
+        self._driver.cuDriverGetVersion(ctypes.byref(ctypes.c_int()))
+        if not pool.has_left:
+            self._call("cuptiUnsubscribe", handle)
+            return False
         return True
 
     def now_ns(self) -> int:
@@ -490,6 +545,7 @@ class Stretch:
 
     def __init__(self, cupti: Any, pool: Pool) -> None:
         self._cupti, self._pool = cupti, pool
+        self.version = cupti.version
         self._on_ns = 0
         self._moments: list[tuple[int, int]] = []
         self._running = False
@@ -539,11 +595,18 @@ class Stretch:
             raise Refused(f"CUPTI dropped {dropped} of its records")
         return self._records()
 
-    def give_back(self) -> None:
-        """What can be given back, when all has been read."""
+    def give_back(self) -> bool:
+        """When all has been read: give the pool's memory back, and take CUPTI out; whether it is out."""
         self.stop()
         self._pool.close()
+        begun = time.monotonic()
+        try:
+            left: bool = self._cupti.leave(self._pool)
+        except Refused:
+            left = False
+        self.cost_s += time.monotonic() - begun
         self._pool.forget()
+        return left
 
     def _moment(self) -> int:
         """CUPTI's time between two readings of Unix time, the closest of some."""
@@ -574,7 +637,7 @@ class Stretch:
             if number % AT_ONCE == AT_ONCE - 1:
                 time.sleep(REST_S / 10)
         if wrong > len(found) // 100:
-            raise Refused(f"the records of its CUPTI (version {self._cupti.version}) are not understood")
+            raise Refused(f"the records of its CUPTI (version {self.version}) are not understood")
         found.sort(key=lambda record: (record.start_ns, record.end_ns))
         return found
 
@@ -633,46 +696,52 @@ class Look:
             if why:
                 raise Refused(why)
             cupti, pool = find_cupti(), Pool()
-            if not cupti.is_free(pool.nothing):
+            if not cupti.is_free(pool):
                 raise Refused("another tool has CUPTI in it")
-            return self._trace(Stretch(cupti, pool), cupti.version)
+            return self._look(Stretch(cupti, pool))
         except Refused as error:
             return {"refused": str(error)}
 
-    def _trace(self, stretch: Stretch, version: int) -> dict[str, Any]:
-        self._talk.tell(found={"step_s": round(self._length_s, 6), "steps": 1})
-        self._await("prepare", self._length_s + 60.0)
+    def _look(self, stretch: Stretch) -> dict[str, Any]:
         try:
-            stretch.prepare()
-            self._talk.tell(ready={})
-            self._await("go", GO_WITHIN_S)
-            begun_ns, deadline = stretch.begin(), time.monotonic() + self._length_s
-            while time.monotonic() < deadline and not stretch.is_full:
-                self._listen()
-                time.sleep(POLL_S)
-            until_ns = stretch.end()
-            self._talk.tell(traced={})
-            found = stretch.collect()
-            if len(found) > MOST_RECORDS:
-                until_ns = stretch.unix_ns(found[MOST_RECORDS].start_ns)
-                del found[MOST_RECORDS:]
-            if not found:
-                raise Refused("nothing ran on its GPU meanwhile")
-            cpu_s, begun = time.thread_time(), time.monotonic()
-            handle = os.open(self._to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-            with open(handle, "w", encoding="utf-8") as file:
-                write(found, stretch, base_ns=begun_ns, to=file)
-            return {
-                "looked": {
-                    "at_ns": [begun_ns, until_ns],
-                    "by": "time",
-                    "cost_s": round(stretch.cost_s + time.thread_time() - cpu_s, 6),
-                    "export_s": round(time.monotonic() - begun, 6),
-                    "cupti": version,
-                }
-            }
+            said: dict[str, Any] = {"looked": self._trace(stretch)}
+        except Refused as error:
+            said = {"refused": str(error)}
         finally:
-            stretch.give_back()
+            left = stretch.give_back()
+        if "looked" in said:
+            said["looked"]["cost_s"] = round(stretch.cost_s, 6)
+        return said if left else {**said, "stays": True}
+
+    def _trace(self, stretch: Stretch) -> dict[str, Any]:
+        self._talk.tell(found={"step_s": round(self._length_s, 6), "steps": 1})
+        self._await("prepare", PREPARE_WITHIN_S)
+        stretch.prepare()
+        self._talk.tell(ready={})
+        self._await("go", GO_WITHIN_S)
+        begun_ns, deadline = stretch.begin(), time.monotonic() + self._length_s
+        while time.monotonic() < deadline and not stretch.is_full:
+            self._listen()
+            time.sleep(POLL_S)
+        until_ns = stretch.end()
+        self._talk.tell(traced={})
+        found = stretch.collect()
+        if len(found) > MOST_RECORDS:
+            until_ns = stretch.unix_ns(found[MOST_RECORDS].start_ns)
+            del found[MOST_RECORDS:]
+        if not found:
+            raise Refused("nothing ran on its GPU meanwhile")
+        begun, begun_cpu = time.monotonic(), time.thread_time()
+        handle = os.open(self._to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with open(handle, "w", encoding="utf-8") as file:
+            write(found, stretch, base_ns=begun_ns, to=file)
+        stretch.cost_s += time.thread_time() - begun_cpu
+        return {
+            "at_ns": [begun_ns, until_ns],
+            "by": "time",
+            "export_s": round(time.monotonic() - begun, 6),
+            "cupti": stretch.version,
+        }
 
     def _await(self, word: str, seconds: float) -> None:
         deadline = time.monotonic() + seconds
