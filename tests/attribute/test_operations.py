@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from called import BF16, DOUBLE, FLOAT, HALF, call, tensor
@@ -227,3 +232,69 @@ def test_matrices_of_two_types_have_none() -> None:
 
 def test_a_name_of_both_kinds_says_neither() -> None:
     assert uses_tensor_cores("cutlass_simt_sgemm_128x64_tf32") is None
+
+
+# --- as PyTorch counts, on a GPU
+
+
+@pytest.fixture(scope="module")
+def counted() -> list[dict[str, Any]]:
+    """Of 130 cases what PyTorch counts, and the operators and kernels that ran (`fixtures/products`)."""
+    path = Path(__file__).parents[1] / "fixtures" / "products" / "h200.json.gz"
+    cases: list[dict[str, Any]] = json.loads(gzip.decompress(path.read_bytes()))
+    assert len(cases) == 130
+    return cases
+
+
+def ours(case: dict[str, Any]) -> tuple[float | None, list[tuple[str, bool | None]]]:
+    """The operations of all calls of a case, None if not known, and which kernels use the tensor cores."""
+    made = [
+        (Call(c["operator"], tuple(Tensor(tuple(s), tuple(st), d) for s, st, d in c["inputs"])), c["kernels"])
+        for c in case["calls"]
+    ]
+    seen = outputs(one for one, _ in made)
+    total, uses = 0.0, []
+    for one, kernels in made:
+        each = operations(one, seen)
+        done = multiplying(one, [name for name, _ in kernels], [ns for _, ns in kernels]) if each else []
+        if each is None or done is None:
+            return None, []
+        total += each * sum(done)
+        uses += [
+            (name, uses_tensor_cores(name)) for (name, _), part in zip(kernels, done, strict=False) if part
+        ]
+    return total, uses
+
+
+def test_what_is_known_is_what_pytorch_counts(counted: list[dict[str, Any]]) -> None:
+    """But in groups, where its count of the weights' gradient has all channels multiply all."""
+    unknown = []
+    for case in counted:
+        total, _ = ours(case)
+        if total is None:
+            unknown.append(case["case"])
+        elif "depthwise" in case["case"] or "groups" in case["case"]:
+            assert total == 3 * case["flops"]["aten.convolution"], case["case"]
+        else:
+            assert total == sum(case["flops"].values()), case["case"]
+
+    # cuDNN computes those by FFT and Winograd, in kernels that do not say what for.
+    assert unknown == ["conv f32", "conv frozen f32"]
+
+
+def test_names_of_kernels_tell_the_tensor_cores_of_the_type(counted: list[dict[str, Any]]) -> None:
+    for case in counted:
+        words = case["case"].split()
+        if words[0] == "sdpa" or "depthwise" in words or "groups" in words or "gemv" in words:
+            continue
+        tensor_cores = "f32" not in words or words[-1] == "tf32"
+        vector = any(size in words[2] for size in ("1x4096x", "x4096x1")) if words[0] == "mm" else False
+        for name, uses in ours(case)[1]:
+            if "f64" not in words and not (vector and words[-1] == "tf32"):
+                assert uses == tensor_cores or (uses is None and "f32" not in words), (case["case"], name)
+
+
+def test_depthwise_convolutions_run_beside_the_tensor_cores(counted: list[dict[str, Any]]) -> None:
+    for case in counted:
+        if "depthwise" in case["case"]:
+            assert {uses for _, uses in ours(case)[1]} <= {False}, case["case"]

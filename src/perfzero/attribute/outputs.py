@@ -57,6 +57,9 @@ def outputs(calls: Iterable[Call]) -> Outputs:
         shapes = [tensor.shape for tensor in tensors]
         if name == CONVOLUTION_BACKWARD and len(shapes) >= 3:
             _agree(convolved, (shapes[1], shapes[2]), shapes[0])
+            if len(shapes[1]) == 3:  # cuDNN gets a line as an image of one row
+                result, image, weights = map(_as_image, shapes[:3])
+                _agree(convolved, (image, weights), result)
         elif name in CONVOLUTION and len(shapes) >= 2:
             direct.add((shapes[0], shapes[1]))
         elif name in TRANSPOSED_CONVOLUTION and len(shapes) >= 2:
@@ -80,3 +83,7 @@ def outputs(calls: Iterable[Call]) -> Outputs:
 
 def _agree(known: dict[K, Shape | None], key: K, shape: Shape) -> None:
     known[key] = shape if known.get(key, shape) == shape else None
+
+
+def _as_image(line: Shape) -> Shape:
+    return (*line[:2], 1, *line[2:])
