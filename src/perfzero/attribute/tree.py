@@ -57,6 +57,7 @@ from perfzero.attribute.owners import (
 )
 from perfzero.attribute.paths import ancestry, natural, parent, pattern, without_numbers
 from perfzero.attribute.positions import kernels_of
+from perfzero.attribute.repeats import with_steps
 from perfzero.attribute.roofline import Ceilings, Roofline
 from perfzero.attribute.work import Demand, demand
 from perfzero.traces import WORK_KINDS, BoolArray, Spans, Trace, Work
@@ -80,7 +81,8 @@ def break_down(trace: Trace, samples: Samples | None = None, ceilings: Ceilings 
 
     *samples* are of the counters of the trace's GPU, taken meanwhile, and *ceilings* what it does at most.
     """
-    whole, trace = trace, without_earlier(trace)
+    whole = with_steps(trace)
+    trace = without_earlier(whole)
     table = _Table(trace, find_owners(trace))
     modules = table.modules()
     breakdown = Breakdown(
