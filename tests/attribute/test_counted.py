@@ -102,6 +102,22 @@ def test_kernels_get_what_they_read(tmp_path: Path) -> None:
         assert reads.share == pytest.approx(bytes_of(name) / bytes_of(*NAMES), abs=0.01)
 
 
+def test_kernels_of_a_trace_that_marks_no_steps_get_what_they_read(tmp_path: Path) -> None:
+    """The same four kernels, without launches, steps, modules and operators: as CUPTI alone tells them."""
+    look, now = Look(), 0.0
+    for number in range(STEPS):
+        for place, (name, length) in enumerate(zip(NAMES, LENGTHS, strict=True)):
+            look.kernel(name, now, now + length, correlation=10 * number + place + 1)
+            now += length + 3
+        now += 50
+    trace = look.trace(tmp_path)
+    found = break_down(trace, sampled(trace))
+
+    assert found.steps == STEPS
+    for name in NAMES:
+        assert kernel(found, name, "dram_read_bytes").value == pytest.approx(bytes_of(name), rel=0.03)
+
+
 def test_levels_are_means_over_the_time_of_a_row(tmp_path: Path) -> None:
     trace = a_trace(tmp_path)
     found = break_down(trace, sampled(trace))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,55 @@ def test_paths_with_nothing_in_common_are_told_whole(tmp_path: Path) -> None:
         "/home/me/train.py:8",
         "/opt/net.py:7",
     ]
+
+
+THREE = ("gemm", "void add<float>(float*)", "add2")
+
+
+def kernels_alone(steps: int, names: Sequence[str] = THREE) -> Look:
+    """As CUPTI alone tells them: the first runs twice in a step, 30 us each, the others 15 us, a copy 10."""
+    look = Look()
+    for number in range(steps):
+        at = 200 * number
+        for place, name in enumerate((names[0], *names)):
+            look.kernel(name, at + 40 * place, at + 40 * place + (30 if place < 2 else 15), correlation=0)
+        look.kernel("Memcpy DtoH (Device -> Pinned)", at + 170, at + 180, cat="gpu_memcpy", correlation=0)
+    return look
+
+
+def test_without_modules_and_operators_kernels_are_told(tmp_path: Path) -> None:
+    assert lines(broken_down(tmp_path, kernels_alone(6))) == [
+        "gemm                            kernel ×2  60 %",
+        "add2                            kernel     15 %",
+        "add<float>(float*)              kernel     15 %",
+        "Memcpy DtoH (Device -> Pinned)  memcpy     10 %",
+    ]
+
+
+def test_kernels_of_a_trace_without_steps_are_told_without_how_often(tmp_path: Path) -> None:
+    look = Look()
+    look.kernel("gemm", 0, 45, correlation=0)
+    look.kernel("gemm", 100, 145, correlation=0)
+    look.kernel("add", 200, 210, correlation=0)
+    look.kernel("next_to_nothing", 220, 220.3, correlation=0)
+
+    assert lines(broken_down(tmp_path, look)) == ["gemm  kernel  90 %", "add   kernel  10 %"]
+
+
+def test_a_long_name_of_a_kernel_is_told_from_its_beginning(tmp_path: Path) -> None:
+    named = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x128>(Params)"
+    line, *_ = lines(broken_down(tmp_path, kernels_alone(6, (named, "b", "c"))))
+
+    assert line.startswith("cutlass::Kernel2<cutlass_80_tensorop_bf16_s…  kernel ×2")
+
+
+def test_an_operator_is_told_and_not_its_kernel(tmp_path: Path) -> None:
+    """As where a program has no modules: all is launched outside of them."""
+    look = Look()
+    look.op("aten::mm", 0, 20)
+    look.work("gemm", 30, 40, at=5)
+
+    assert lines(broken_down(tmp_path, look)) == ["outside modules  aten::mm  100 %"]
 
 
 def test_no_gpu_work_no_lines(tmp_path: Path) -> None:

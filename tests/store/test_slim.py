@@ -481,3 +481,17 @@ def test_texts_of_a_stranger_do_no_harm(tmp_path: Path) -> None:
     assert after.operators.shapes == before.operators.shapes
     assert after.modules[0].class_name == before.modules[0].class_name
     assert len(after.frames) == len(before.frames) == 1
+
+
+def test_a_look_that_knows_kernels_alone_says_the_same(tmp_path: Path) -> None:
+    look = Look()
+    for number in range(5):
+        for place, name in enumerate("aabc"):
+            look.kernel(
+                name, 100 * number + 10 * place, 100 * number + 10 * place + 7, correlation=number + 1
+            )
+    path = look.write(tmp_path)
+    whole = break_down(read_trace(path))
+
+    assert whole.steps == 5
+    assert same(break_down(read_trace(slim(path))), whole)

@@ -11,11 +11,11 @@ import json
 import math
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from perfzero import __version__, text
-from perfzero.attribute.breakdown import Breakdown, Call, Row, SourceLine
+from perfzero.attribute.breakdown import UNATTRIBUTED_ROW, Breakdown, Call, Row, SourceLine
 from perfzero.values import jsonable
 
 FILE = "detailed_breakdown.json"
@@ -45,6 +45,9 @@ _LEAST_GIVEN_BESIDE_READS = 21
 
 _SHORTENED = (_PATH, _SOURCE, _CLASS, _GIVEN)
 """The columns that give way, in this order; those of shares stay whole."""
+
+_KERNEL = 44
+"""Characters of a kernel's name, which says most at its beginning."""
 
 _SHAPE, _DTYPE = 24, 12
 """Characters of a shape and of a type: those in use are shorter, and one that is not widens every line."""
@@ -83,7 +86,8 @@ def lines(breakdown: Breakdown) -> list[str]:
     What takes the most GPU time, a line each, the heaviest first; none where the trace holds no GPU work.
 
     Path, class and how many are alike; share of the busy time, and of what is read from device memory where
-    that was counted; what goes in; where the program says so.
+    that was counted; what goes in; where the program says so. Without modules and operators it is
+    kernels that are told, with how often they run in a step.
     """
     rows = sorted(_told(breakdown), key=lambda told: -told[0].time.share)[:LINES]
     folder = _folder([row.source.file for row, _ in rows if row.source is not None])
@@ -109,7 +113,14 @@ def _look(breakdown: Breakdown) -> dict[str, Any]:
 
 
 def _told(breakdown: Breakdown) -> Iterator[tuple[Row, str]]:
-    """Rows worth telling, each with what stands in the second column."""
+    """Rows worth telling, each with what stands in the second column: kernels where nothing else is known."""
+    if not breakdown.alike and all(row.name == UNATTRIBUTED_ROW for row in breakdown.operators):
+        for kernel in breakdown.kernels:
+            if kernel.row.time.share >= WORTH_TELLING:
+                often = round(kernel.row.time.launches / breakdown.steps) if breakdown.steps else 0
+                name = _cut(kernel.row.name.removeprefix("void "), _KERNEL)
+                yield replace(kernel.row, name=name), f"{kernel.kind} ×{often}" if often > 1 else kernel.kind
+        return
     for alike in breakdown.alike:
         if alike.row.time.share >= WORTH_TELLING:
             times = f" ×{alike.count}" if alike.count > 1 else ""
