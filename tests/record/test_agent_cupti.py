@@ -502,11 +502,18 @@ def test_a_look_says_what_the_recorder_waits_for_and_leaves_a_trace(
     assert (tmp_path / "trace").read_text().count('"cat": "kernel"') == 200
 
 
-@pytest.mark.parametrize(("step_s", "seconds"), [(0.0, 0.05), (0.01, 0.05), (0.1, 0.4), (9.0, 2.0)])
-def test_a_stretch_is_longer_where_steps_are_known_to_be_up_to_a_limit(step_s: float, seconds: float) -> None:
-    recorder = Recorder(found="gone")
-    look = cupti.Look({"steps": 3, "step_s": step_s}, recorder, to="")
-    assert look._length_s == pytest.approx(seconds)
+@pytest.mark.parametrize(
+    ("period_s", "step_s", "steps"),
+    [(0.0, 0.05, 1), (0.01, 0.01, 5), (0.001, 0.00125, 40), (0.1, 0.1, 4), (0.8, 1.0, 2), (9.0, 2.0, 1)],
+)
+def test_a_stretch_holds_the_steps_that_are_wanted_up_to_a_limit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, period_s: float, step_s: float, steps: int
+) -> None:
+    """Three steps and a part of one, but never less than STRETCH_S nor more than two seconds; 40 at most."""
+    recorder, asked = Recorder(found="gone"), {"period_s": period_s, "most_steps": 40}
+    looked(monkeypatch, StandIn([]), tmp_path / "trace", recorder, **asked)
+
+    assert recorder.told == [{"found": {"step_s": pytest.approx(step_s), "steps": steps}}]
 
 
 def test_a_trace_that_would_be_too_large_is_cut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

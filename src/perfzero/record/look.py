@@ -229,11 +229,18 @@ class Looks:
         """Whether a look goes on: then `hear` is to be called as often as can be."""
         return any(agent.at_work for agent in self.agents)
 
-    def ask(self, users: Mapping[int, tuple[int, ...]], counters: Counters | None = None) -> None:
+    def ask(
+        self,
+        users: Mapping[int, tuple[int, ...]],
+        counters: Counters | None = None,
+        *,
+        period_s: float = 0.0,
+    ) -> None:
         """
         Ask those of *users* that wait and have not been asked; says so beforehand.
 
-        Process ids, with the GPUs on which each is seen, if any is.
+        Process ids, with the GPUs on which each is seen, if any is. *period_s* is the length of a step as it
+        is seen from outside, 0 where it is not: a process whose framework marks no steps goes by it.
         """
         if self._folder is None:
             return
@@ -247,7 +254,13 @@ class Looks:
         for agent in fresh:
             agent.asked_ns, agent.gpus = time.time_ns(), users[agent.pid]
             self._send(
-                agent, "look", steps=STEPS, most_steps=MOST_STEPS, least_s=LEAST_S, within_s=self.within_s
+                agent,
+                "look",
+                steps=STEPS,
+                most_steps=MOST_STEPS,
+                least_s=LEAST_S,
+                within_s=self.within_s,
+                period_s=period_s,
             )
 
     def _send(self, agent: Agent, word: str, **said: float) -> None:

@@ -505,7 +505,11 @@ class Recorder:
                 if not wanted or not self._entrance.ready(wanted):
                     return
             used = {pid: [w.gpu.index for w in self._watches if pid in (w.board.pids or ())] for pid in pids}
-            looks.ask({pid: tuple(gpus) for pid, gpus in used.items()}, CloseUp(self._watches))
+            looks.ask(
+                {pid: tuple(gpus) for pid, gpus in used.items()},
+                CloseUp(self._watches),
+                period_s=max(w.step_s or 0.0 for w in self._watches),
+            )
 
     def _read_environment(self) -> None:
         """

@@ -6,7 +6,7 @@ library only, and as little of it as possible. Until a framework is imported the
 that waits for that import. Then one thread waits on the recorder's socket. It is none of `threading`'s, so
 the program does not count it, and a process of `multiprocessing` that feeds another one does not have it.
 
-    recorder: {"look": {"steps": 3, "most_steps": 40, "least_s": 0.15, "within_s": 60}}
+    recorder: {"look": {"steps": 3, "most_steps": 40, "least_s": 0.15, "within_s": 60, "period_s": 0.1}}
     agent:    {"found": {"step_s": 0.1, "steps": 3}}
     recorder: {"prepare": {}}
     agent:    {"ready": {}}

@@ -684,9 +684,12 @@ class Look:
     """One look by CUPTI, all of it in the agent's thread."""
 
     def __init__(self, request: dict[str, Any], talk: Any, *, to: str) -> None:
-        step_s = float(request.get("step_s") or 0.0)
-        steps = int(request["steps"])
-        self._length_s = min(LONGEST_S, max(STRETCH_S, (steps + 1) * step_s))
+        period_s = float(request.get("period_s", 0.0))
+        # One more than wanted: a stretch begins and ends in the midst of one.
+        wanted_s = (int(request["steps"]) + 1) * period_s
+        self._length_s = min(LONGEST_S, max(STRETCH_S, wanted_s))
+        many = round(self._length_s / period_s) if period_s > 0 else 1
+        self._steps = max(1, min(many, int(request.get("most_steps", many))))
         self._talk, self._to = talk, to
 
     def take(self) -> dict[str, Any]:
@@ -714,7 +717,7 @@ class Look:
         return said if left else {**said, "stays": True}
 
     def _trace(self, stretch: Stretch) -> dict[str, Any]:
-        self._talk.tell(found={"step_s": round(self._length_s, 6), "steps": 1})
+        self._talk.tell(found={"step_s": round(self._length_s / self._steps, 6), "steps": self._steps})
         self._await("prepare", PREPARE_WITHIN_S)
         stretch.prepare()
         self._talk.tell(ready={})
