@@ -22,6 +22,8 @@ from perfzero.diagnose.verdict import (
     Rhythm,
     Steady,
     StepAnswer,
+    StepMap,
+    StepPhase,
 )
 from perfzero.report.build import Judged, build
 from perfzero.report.model import Report
@@ -121,6 +123,25 @@ RHYTHM = Rhythm(
     ),
 )  # fmt: skip
 
+STEP_MAP = StepMap(
+    step_s=0.0811, steps=950, left_out=10, sample_s=0.002, fine_s=0.25,
+    phases=(
+        StepPhase(
+            "idle", 0.94, 0.0, 0.578125, 0.0469, ("active 2 %", "tensor cores 0 %", "DRAM 0 %"),
+            {"idle": 1.0}, False, 0.99, {"gr_active": 0.02},
+        ),
+        StepPhase(
+            "gemm", 0.52, 0.578125, 0.953125, 0.0304, ("tensor cores 44 %", "DRAM 31 %"),
+            {"gemm": 0.57, "memory": 0.31, "elementwise": 0.08, "unknown": 0.04}, True, 0.98,
+            {"gr_active": 1.0, "tensor_active": 0.44, "l2_hit": math.nan},
+        ),
+        StepPhase(
+            "optimizer", 0.6, 0.953125, 1.0, 0.0038, ("tensor cores 0 %", "DRAM 72 %", "writes 43 % of that"),
+            {"memory": 0.97, "unknown": 0.03}, True, 1.0, {"gr_active": 1.0},
+        ),
+    ),
+)  # fmt: skip
+
 
 def diagnosis(gpu: Gpu = H200) -> Diagnosis:
     return Diagnosis(
@@ -136,6 +157,7 @@ def diagnosis(gpu: Gpu = H200) -> Diagnosis:
         doubts=("Another tool held the counters for 3 s.",),
         steady=Steady(START + 12 * SECOND, START + 94 * SECOND, 12.0, "stable", "found on 1 s means"),
         rhythm=RHYTHM,
+        step_map=STEP_MAP,
     )
 
 
@@ -174,6 +196,8 @@ def silent_diagnosis(gpu: Gpu = H200) -> Diagnosis:
         steady=Steady(START, START, 0.0, "none", ""),
         rhythm=None,
         no_rhythm="No counter changes enough to show where a step begins.",
+        step_map=None,
+        no_step_map="No counter changes enough to show where a step begins.",
     )
 
 

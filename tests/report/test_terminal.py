@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
-from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Gain, Remedy
+import hand_written_look
+from perfzero.attribute.tree import break_down
+from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Gain, Remedy, StepMap
 from perfzero.report import build
 from perfzero.report.benchmarked import Benchmark
 from perfzero.report.model import Report
@@ -250,10 +255,56 @@ def test_a_recording_without_a_gpu_is_told_as_such(make_report: Make) -> None:
 
 def test_a_step_is_told_with_its_parts_and_with_what_is_rare(make_report: Make, starved: Diagnosis) -> None:
     found = words(make_report(starved))
-    assert "4 parts of 20.3 ms · idle 58 % · matrix work 30 % · memory 8 % · update 4 %" in found
+    assert "step    4 parts of 20.3 ms" in found
     assert "stalls 4 % of the time · 3 seen, 1.2 s each, every 31 s" in found
     assert "other work 2 % of the time · 1 seen" in found
     assert "step 81.2 ms ± 0.7 %" in found
+
+
+def test_each_phase_of_the_step_has_a_line_with_its_counters_or_what_it_is_made_of(
+    make_report: Make, starved: Diagnosis
+) -> None:
+    idle, products, update = _lines_of_the_step(words(make_report(starved)))
+    assert re.fullmatch(r"0–58 %   47 ms  idle: active 2 %, tensor cores 0 %, DRAM 0 % +sure", idle)
+    assert re.fullmatch(r"58–95 %   30 ms  GEMM-like 57 %, memory-bound 31 % +likely", products)
+    assert re.fullmatch(r"95–100 %  3.8 ms  optimizer-like: .*writes 43 % of that +likely", update)
+
+
+def test_of_a_step_of_many_phases_the_longest_are_told_in_their_order(
+    make_report: Make, starved: Diagnosis
+) -> None:
+    phase = _map(starved).phases[0]
+    edges = [0.0, 0.2, 0.26, 0.45, 0.5, 0.6, 0.65, 0.8, 0.95, 1.0]
+    many = tuple(replace(phase, start=a, end=b) for a, b in pairwise(edges))
+    found = words(make_report(replace(starved, step_map=replace(_map(starved), phases=many))))
+    begins = [line.split("–")[0] for line in _lines_of_the_step(found)]
+    assert begins == ["0", "20", "26", "50", "65", "80"]
+    assert "3 shorter ones in report.json" in found
+
+
+def test_where_the_program_was_looked_into_the_phases_have_one_line(
+    make_report: Make, starved: Diagnosis, tmp_path: Path
+) -> None:
+    inside = break_down(hand_written_look.Look().trace(tmp_path))
+    found = words(make_report(starved, breakdowns={"look-1.json.gz": inside}))
+    assert "4 parts of 20.3 ms · idle 58 % · GEMM-like 38 % · optimizer-like 5 %" in found
+    assert _lines_of_the_step(found) == []
+
+
+def test_a_step_of_one_phase_has_no_map(make_report: Make, starved: Diagnosis) -> None:
+    one = replace(_map(starved), phases=_map(starved).phases[:1])
+    found = words(make_report(replace(starved, step_map=one)))
+    assert _lines_of_the_step(found) == []
+
+
+def _map(diagnosis: Diagnosis) -> StepMap:
+    assert diagnosis.step_map is not None
+    return diagnosis.step_map
+
+
+def _lines_of_the_step(found: str) -> list[str]:
+    lines = (line.strip().removeprefix("step").strip() for line in found.splitlines())
+    return [line for line in lines if re.match(r"[0-9]+–[0-9]+ %  ", line)]
 
 
 def test_without_a_rhythm_nothing_is_said_of_steps(make_report: Make, silent: Diagnosis) -> None:

@@ -16,6 +16,7 @@ from perfzero.diagnose.gates import closed, doubts
 from perfzero.diagnose.rhythm import rhythm_of, stages_of
 from perfzero.diagnose.rules import run_rules
 from perfzero.diagnose.split import BUSY_CLASSES
+from perfzero.diagnose.step_map import step_map_of
 from perfzero.diagnose.steps import QUESTIONS, answer_all, short_name
 from perfzero.diagnose.thresholds import CLOSE_CALL, COMM_WATCH
 from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Steady, StepAnswer
@@ -121,6 +122,7 @@ def _diagnosis(
     weak: list[str],
     trusted: bool,
 ) -> Diagnosis:
+    step_map, no_step_map = step_map_of(e)
     return Diagnosis(
         gpu=e.gpu,
         tier=e.tier,
@@ -135,8 +137,10 @@ def _diagnosis(
         facts=facts,
         doubts=tuple(weak),
         steady=_steady(e),
-        rhythm=rhythm_of(e),
+        rhythm=rhythm_of(e, step_map),
         stages=stages_of(e),
+        step_map=step_map,
+        no_step_map=no_step_map,
         no_rhythm=e.steps.reason if isinstance(e.steps, NoSteps) else "",
         extra={"quality": e.quality, "sampled_s": e.sampled_s, "lost_share": e.lost_share},
     )

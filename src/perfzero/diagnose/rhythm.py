@@ -7,15 +7,27 @@ What `series` found, made ready for a report: nothing is decided here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from perfzero.diagnose.evidence import Evidence
-from perfzero.diagnose.verdict import Event, Rhythm, Stage
-from perfzero.series.fold import fold, phases
+from perfzero.diagnose.verdict import Event, Rhythm, Stage, StepMap, WorkKind
 from perfzero.series.segments import segments
 from perfzero.series.steady import BIN_NS, bin_means
 from perfzero.series.steps import Steps
 
+PARTS: Mapping[WorkKind, str] = {
+    "idle": "idle",
+    "copy": "copy",
+    "gemm": "matrix",
+    "attention": "matrix",
+    "memory": "memory",
+    "optimizer": "update",
+    "tiny_kernels": "launches",
+}
+"""What `Rhythm.parts` calls kinds of work; anything else is mixed. The words are older than the kinds."""
 
-def rhythm_of(e: Evidence) -> Rhythm | None:
+
+def rhythm_of(e: Evidence, step_map: StepMap | None) -> Rhythm | None:
     """The rhythm of the steady stretch; None where no step time is beyond doubt."""
     steps = e.steps
     if not isinstance(steps, Steps):
@@ -28,7 +40,7 @@ def rhythm_of(e: Evidence) -> Rhythm | None:
         count=steps.count,
         micro_s=steps.micro_s,
         micro_per_step=steps.micro_per_step,
-        parts=_parts(e, steps),
+        parts=_parts(step_map),
         events=tuple(
             Event(
                 nature=event.nature,
@@ -60,10 +72,11 @@ def stages_of(e: Evidence) -> tuple[Stage, ...]:
     return tuple(Stage(s.start_ns, s.end_ns, s.label, s.levels["gr_active"]) for s in found)
 
 
-def _parts(e: Evidence, steps: Steps) -> tuple[tuple[str, float], ...]:
+def _parts(step_map: StepMap | None) -> tuple[tuple[str, float], ...]:
     """What the mean step consists of, in its order: name and share of the step; empty where it shows none."""
-    folded = fold(e.long, steps.starts_ns)
-    if folded is None:
-        return ()
-    found = phases(folded, dram_roof=e.roofs.dram, pcie_roof=e.roofs.pcie)
-    return tuple((phase.label, phase.end - phase.start) for phase in found)
+    found: list[tuple[str, float]] = []
+    for phase in () if step_map is None else step_map.phases:
+        name = PARTS.get(phase.kind, "mixed")
+        share = found.pop()[1] if found and found[-1][0] == name else 0.0
+        found.append((name, share + phase.share))
+    return tuple(found)

@@ -492,6 +492,139 @@ WELL_BOUND = Threshold(
     "well_bound", 0.60, "ratio", "Some resource is near its roof for most of the time.", NVIDIA_TRIAGE
 )
 
+# The map of the step: what each phase looks like. docs/step_map.md.
+RESOLVES_KERNELS = Threshold(
+    "resolves_kernels",
+    100e-6,
+    "seconds",
+    "Samples up to this long mostly hold one kernel: 85 % of those of 50 µs in a ResNet-50 and a GPT.",
+    H200,
+)
+PHASE_BUSY = Threshold(
+    "phase_busy", 0.50, "ratio", "Where kernels run less than half of the time, the GPU waits.", CHOICE
+)
+PHASE_EMPTY = Threshold(
+    "phase_empty",
+    0.20,
+    "ratio",
+    "Kernels that fill less than a fifth of the SMs are too small for the GPU; 95 % of a GPT's fill more.",
+    H200,
+)
+MATRIX_SEEN = Threshold(
+    "matrix_seen",
+    0.12,
+    "ratio",
+    "Tensor activity of a single kernel: of samples within matrix products 95 % read 0.14 and more, of those "
+    "within others 95 % 0.03 and less.",
+    H200,
+)
+MATRIX_MEAN = Threshold(
+    "matrix_mean",
+    0.40,
+    "ratio",
+    "Tensor activity over many kernels: good ones reach 0.8 to 0.95, so they run half of the time.",
+    H200,
+)
+NO_MATRIX = Threshold(
+    "no_matrix",
+    0.05,
+    "ratio",
+    "Below, no kernel of note multiplies matrices: normalisations and optimizers read 0 to 0.03.",
+    H200,
+)
+FMA_BESIDE = Threshold(
+    "fma_beside",
+    0.20,
+    "",
+    "FP32 work per tensor work of attention: 0.34, by its softmax; of matrix products 0.00 to 0.15.",
+    H200,
+)
+FMA_OVER = Threshold(
+    "fma_over",
+    0.80,
+    "",
+    "With nearly as much FP32 work as tensor work it is no product: fused elementwise kernels read 2.",
+    H200,
+)
+ATTENTION_FMA = Threshold(
+    "attention_fma", 0.08, "ratio", "FP32 pipe within fused attention: 0.11 to 0.22.", H200
+)
+ATTENTION_LOW = Threshold(
+    "attention_low", 0.25, "ratio", "Tensor activity within fused attention: 0.31 to 0.42.", H200
+)
+ATTENTION_ISSUE = Threshold(
+    "attention_issue",
+    0.25,
+    "ratio",
+    "Instructions issued within fused attention: 0.31 to 0.49; within large products 0.10 to 0.15.",
+    H200,
+)
+ATTENTION_MEMORY = Threshold(
+    "attention_memory",
+    0.45,
+    "ratio",
+    "DRAM within fused attention: 0.19 to 0.38 of the roof; that is what it is fused for.",
+    H200,
+)
+ATTENTION_MIXED = Threshold(
+    "attention_mixed",
+    0.30,
+    "ratio",
+    "The same over many kernels: products and elementwise kernels in turn read like attention but for the "
+    "memory, of which they take 0.4.",
+    H200,
+)
+MEMORY_HIGH = Threshold(
+    "memory_high",
+    0.40,
+    "ratio",
+    "Share of the DRAM roof of kernels that move data: optimizers and elementwise ones reach 0.5 to 1.",
+    H200,
+)
+SOMETHING = Threshold(
+    "something",
+    0.12,
+    "ratio",
+    "Kernels that use neither the memory, nor the FP32 pipe, nor issue slots more than this do nothing that "
+    "counters would tell apart.",
+    CHOICE,
+)
+UPDATE_WRITES_LOW = Threshold(
+    "update_writes_low",
+    0.36,
+    "ratio",
+    "Share of writes of an optimizer: SGD with momentum reads three numbers per weight and writes two "
+    "(0.40), Adam four and three (0.43).",
+    "arithmetic; 0.40 to 0.46 on an H200",
+)
+UPDATE_WRITES_HIGH = Threshold(
+    "update_writes_high", 0.47, "ratio", "Above, as much is written as read: copies and casts.", CHOICE
+)
+UPDATE_LONGEST = Threshold(
+    "update_longest",
+    0.30,
+    "ratio",
+    "An update that takes longer than this, as a share of the step, is more likely the step's own work.",
+    CHOICE,
+)
+UPDATE_EVEN = Threshold(
+    "update_even",
+    0.25,
+    "ratio",
+    "Spread of its DRAM traffic over its time: an optimizer does the same to every weight.",
+    CHOICE,
+)
+DOMINANT = Threshold(
+    "dominant", 0.50, "ratio", "A phase is named after what takes most of its time, or is mixed.", CHOICE
+)
+FINE_COVERS = Threshold(
+    "fine_covers",
+    0.50,
+    "ratio",
+    "Samples of bursts that cover half of a phase say what it is made of; less may be any part.",
+    CHOICE,
+)
+
 # Power, links, neighbours.
 CAPPED = Threshold("capped", 0.20, "ratio", "The cap acted in a fifth of the readings.", CHOICE)
 HOT = Threshold("hot", 0.05, "ratio", "Thermal slowdown is never normal; 5 % excludes a glitch.", CHOICE)

@@ -26,6 +26,12 @@ TIME_CLASSES: tuple[TimeClass, ...] = (
     "idle", "copy", "communication", "memory", "tensor", "fma", "small_grid", "latency",
 )  # fmt: skip
 
+WorkKind = Literal[
+    "collective", "tiny_kernels", "copy", "idle", "small_grids", "attention", "gemm", "fp64", "fp32_gemm",
+    "memory", "elementwise", "mixed", "optimizer", "unknown",
+]  # fmt: skip
+"""What a part of the step looks like by counters: see `perfzero.diagnose.fingerprints`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fact:
@@ -151,7 +157,8 @@ class Rhythm:
 
     `low_s`, `high_s`: 95 % interval of its mean length; `jitter`: standard deviation of single steps as a
     share of it; `count`: steps seen. `micro_s`, `micro_per_step`: the parts it repeats, as batches
-    whose gradients are accumulated. `parts`: name and share of what the mean step consists of, in order.
+    whose gradients are accumulated. `parts`: name and share of what the mean step consists of, in order, in
+    the few words that reports had before there was a `StepMap`.
     `seen_ns`: [start, end) of the times in which steps were seen; the mean is of these.
     """
 
@@ -165,6 +172,50 @@ class Rhythm:
     parts: tuple[tuple[str, float], ...]
     events: tuple[Event, ...]
     seen_ns: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepPhase:
+    """
+    A part of the step, [start, end) with the whole step as [0, 1), named after what it looks like.
+
+    `seconds`: how long it takes. `because`: the counters that say so. `made_of`: share of its time by kind,
+    and `resolved` whether that is of samples that hold single kernels. `seen`: share of the steps that show
+    it, NaN where none could be looked at. `levels`: mean of each counter by its name, amounts per second.
+    """
+
+    kind: WorkKind
+    confidence: float
+    start: float
+    end: float
+    seconds: float
+    because: tuple[str, ...]
+    made_of: Mapping[WorkKind, float]
+    resolved: bool
+    seen: float
+    levels: Mapping[str, float]
+
+    @property
+    def share(self) -> float:
+        """Share of the step."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class StepMap:
+    """
+    The mean step by counters alone, cut into phases in their order; where it begins is not known.
+
+    `steps` were laid over each other, `left_out` were too long or too short. `sample_s`: of the samples that
+    the cuts rest on. `fine_s`: how many seconds of finer samples found their place in the step.
+    """
+
+    step_s: float
+    steps: int
+    left_out: int
+    sample_s: float
+    fine_s: float
+    phases: tuple[StepPhase, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +251,8 @@ class Diagnosis:
     rhythm: Rhythm | None = None  # of the program's steps, where there are any beyond doubt
     no_rhythm: str = ""  # why not, in a sentence
     stages: tuple[Stage, ...] = ()  # the phases of the whole recording, in order
+    step_map: StepMap | None = None  # what the mean step consists of
+    no_step_map: str = ""  # why not, in a sentence
     extra: Mapping[str, float] = field(default_factory=dict)
 
     @property

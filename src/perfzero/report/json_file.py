@@ -62,6 +62,8 @@ def _gpu(report: GpuReport) -> dict[str, Any]:
         "step_s": diagnosis.step_s,
         "rhythm": None if diagnosis.rhythm is None else asdict(diagnosis.rhythm),
         "no_rhythm": diagnosis.no_rhythm,
+        "step_map": None if diagnosis.step_map is None else asdict(diagnosis.step_map),
+        "no_step_map": diagnosis.no_step_map,
         "stages": [asdict(stage) for stage in diagnosis.stages],
         "truth": asdict(report.truth),
         "windows": report.windows,

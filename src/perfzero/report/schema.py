@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from perfzero.attribute.host_activity import Activity, Stage
-from perfzero.diagnose.verdict import TIME_CLASSES, Status
+from perfzero.diagnose.verdict import TIME_CLASSES, Status, WorkKind
 from perfzero.report.benchmarked import PolicyKind
 from perfzero.values import Tier
 
@@ -92,6 +92,8 @@ def _gpu_report() -> Schema:
             "step_s": _number_or_null("the program's step time"),
             "rhythm": _or_null(_rhythm()),
             "no_rhythm": _text("why no step time is given, empty where one is"),
+            "step_map": _or_null(_step_map()),
+            "no_step_map": _text("why there is no map of the step, empty where there is one"),
             "stages": {
                 "type": "array",
                 "description": "the phases of the whole recording, in order; like ones share a label",
@@ -242,6 +244,46 @@ def _rhythm() -> Schema:
                         "length_s": _number_or_null("how long, beyond a usual step"),
                         "period_s": _number_or_null("from one to the next"),
                         "period_steps": _number_or_null("the same in steps"),
+                    }
+                ),
+            },
+        }
+    )
+
+
+def _step_map() -> Schema:
+    kinds = {"enum": list(get_args(WorkKind)), "description": "what it looks like, see docs/step_map.md"}
+    return _object(
+        {
+            "step_s": _number("median length of the steps that were laid over each other"),
+            "steps": _integer("how many these are"),
+            "left_out": _integer("steps that were too long or too short for that"),
+            "sample_s": _number("length of the samples that the phases were cut by"),
+            "fine_s": _number("seconds of finer samples that found their place in the step"),
+            "phases": {
+                "type": "array",
+                "description": "in their order; where the program itself begins its step is not known",
+                "items": _object(
+                    {
+                        "kind": kinds,
+                        "confidence": _number("from 0 to 1: sure from 0.8 on, likely from 0.5 on"),
+                        "start": _number("begin, with the whole step as 1"),
+                        "end": _number("end"),
+                        "seconds": _number("how long it takes"),
+                        "because": _texts("the counters that say so"),
+                        "made_of": {
+                            "type": "object",
+                            "description": "share of its time by kind, the largest first",
+                            "propertyNames": {"enum": list(get_args(WorkKind))},
+                            "additionalProperties": _number("share"),
+                        },
+                        "resolved": _boolean("the shares are of samples that hold single kernels"),
+                        "seen": _number_or_null("share of the single steps that show it"),
+                        "levels": {
+                            "type": "object",
+                            "description": "mean of each counter by its name, amounts per second",
+                            "additionalProperties": _number_or_null("mean"),
+                        },
                     }
                 ),
             },

@@ -8,9 +8,10 @@ in full and each other one in a line; report.json has them all.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from io import StringIO
+from itertools import zip_longest
 from typing import TextIO
 
 from rich.console import Console, Group, RenderableType
@@ -24,9 +25,9 @@ from perfzero.diagnose.verdict import (
     Event,
     Finding,
     Gain,
-    Rhythm,
     Steady,
     StepAnswer,
+    StepPhase,
     TimeClass,
 )
 from perfzero.hardware import calibrated
@@ -42,6 +43,16 @@ _INDENT = 2
 _REMEDIES = 2
 _OTHER_FINDINGS = 2
 _DOUBTS = 4
+_PHASES = 6
+"""Of the step; more do not fit a screen."""
+
+_PART = 0.1
+_PARTS = 3
+"""A kind of work that takes less of a phase's time, or comes after these, is left to report.json."""
+
+_PURE = 0.8
+"""From this share of its time on a phase is its kind's alone; then counters say more than its parts."""
+
 _WORTH_GAINING = 1.05
 """A finding that cannot make the program 5 % faster is left to report.json."""
 
@@ -114,7 +125,10 @@ def _worst(report: Report, gpu: GpuReport, say: Messages) -> Iterator[Renderable
         yield _steps(diagnosis, say)
         shares = _shares(diagnosis, say)
         if shares:
-            yield _labelled([(say["time"], shares, ""), *_rhythm(diagnosis.rhythm, say)])
+            looked = bool(report.breakdowns)
+            yield _labelled(
+                [(say["time"], shares, ""), *_step(diagnosis, say, short=looked), *_rare(diagnosis, say)]
+            )
     told = host_lines(gpu.host)
     if told:
         yield ""
@@ -234,19 +248,57 @@ def _shares(diagnosis: Diagnosis, say: Messages) -> str:
     return " · ".join(f"{say[_class_name(name, diagnosis)]} {text.percent(share)}" for name, share in told)
 
 
-def _rhythm(rhythm: Rhythm | None, say: Messages) -> Iterator[tuple[str, str, str]]:
-    """What a step consists of, and what comes in some of them only."""
-    if rhythm is None:
-        return
+def _step(diagnosis: Diagnosis, say: Messages, *, short: bool) -> Iterator[tuple[str, str, str]]:
+    """
+    What a step consists of: the parts it repeats, and a line for each of its phases.
+
+    *short*: one line for all phases, where a look inside the program tells more than counters do.
+    """
     told = []
-    if rhythm.micro_s is not None and rhythm.micro_per_step is not None:
+    rhythm, found = diagnosis.rhythm, diagnosis.step_map
+    if rhythm is not None and rhythm.micro_s is not None and rhythm.micro_per_step is not None:
         length = text.duration(rhythm.micro_s, digits=3)
         told.append(say["step_of"].format(count=rhythm.micro_per_step, length=length))
-    if len({name for name, _ in rhythm.parts}) > 1:
-        told += [f"{say[f'part_{name}']} {text.percent(share)}" for name, share in rhythm.parts]
-    if told:
-        yield say["step_row"], " · ".join(told), ""
-    for place, event in enumerate(rhythm.events):
+    phases = () if found is None or len(found.phases) < 2 else found.phases
+    least = sorted((phase.share for phase in phases), reverse=True)[:_PHASES][-1:] or [0.0]
+    kept = [phase for phase in phases if phase.share >= least[0]][:_PHASES]
+    left = [say["shorter_phases"].format(count=len(phases) - len(kept))] if len(phases) > len(kept) else []
+    sure = ["" for _ in told] + [say[text.confidence_word(phase.confidence)] for phase in kept]
+    if short:
+        sure = []
+        told += [f"{say[f'work_{phase.kind}']} {text.percent(round(phase.share, 2))}" for phase in kept]
+        lines = [" · ".join([*told, *left])] if told else []
+    else:
+        lines = [*told, *_columns([_phase(phase, say) for phase in kept]), *left]
+    for place, (line, word) in enumerate(zip_longest(lines, sure, fillvalue="")):
+        yield "" if place else say["step_row"], line, word
+
+
+def _phase(phase: StepPhase, say: Messages) -> tuple[str, str, str]:
+    """Where in the step, how long, and what: the kinds it is made of, or the counters that say so."""
+    where = f"{text.percent_number(round(phase.start, 2))}–{text.percent(round(phase.end, 2))}"
+    name = say[f"work_{phase.kind}"]
+    parts = {kind: share for kind, share in [*phase.made_of.items()][:_PARTS] if share >= _PART}
+    if phase.resolved and phase.kind != "optimizer" and phase.made_of.get(phase.kind, 0.0) < _PURE:
+        made = ", ".join(f"{say[f'work_{k}']} {text.percent(round(s, 2))}" for k, s in parts.items())
+        what = made if next(iter(parts), None) == phase.kind else f"{name}: {made}"
+    else:
+        what = f"{name}: {', '.join(phase.because)}" if phase.because else name
+    return where, text.duration(phase.seconds), what
+
+
+def _columns(rows: Sequence[tuple[str, str, str]]) -> Iterator[str]:
+    """*rows* of text below each other, the first two cells as wide as the widest."""
+    first, second = (max((len(row[i]) for row in rows), default=0) for i in (0, 1))
+    for where, length, what in rows:
+        head = f"{where:>{first}}  {length:>{second}}  "
+        yield head.replace(" ", text.GLUE) + what
+
+
+def _rare(diagnosis: Diagnosis, say: Messages) -> Iterator[tuple[str, str, str]]:
+    """What comes in some steps only."""
+    events = () if diagnosis.rhythm is None else diagnosis.rhythm.events
+    for place, event in enumerate(events):
         yield "" if place else say["at_times"], _event(event, say), ""
 
 

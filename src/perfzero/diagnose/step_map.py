@@ -1,0 +1,306 @@
+"""
+The map of the step: its phases, each with a name, from counters alone.
+
+    steps -> fold -> phases (series)  -> rows of each phase -> fingerprints -> names -> neighbours joined
+
+A phase is named after the kind of work that takes most of its time. Which that is, is told by bursts of fine
+samples, where these have a place in the step and cover the phase: they resolve kernels. Elsewhere the bins of
+the mean step have to do, over many kernels each, and are less certain. What moves data and what computes
+element by element count together against products, and the larger of the two gives the name.
+
+An optimizer is not known by one row. It is memory-bound, comes once in a step that multiplies matrices
+elsewhere, writes about as much as its arithmetic says, evenly over its time, and does not take long. Other
+kernels may do so too.
+
+Counters that are GPM's averages of seconds say nothing of a part of a step, and take no part.
+
+    confidence = certainty of the rule x share of the time of that kind x share of the steps that show it
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from perfzero.diagnose.evidence import Evidence
+from perfzero.diagnose.fingerprints import CERTAINTY, KINDS, kinds_of, rates_of, rows_of
+from perfzero.diagnose.thresholds import (
+    DOMINANT,
+    FAST_LAUNCHES,
+    FINE_COVERS,
+    GR_GOOD,
+    MATRIX_SEEN,
+    MEMORY_HIGH,
+    NO_MATRIX,
+    PHASE_BUSY,
+    RESOLVES_KERNELS,
+    UPDATE_EVEN,
+    UPDATE_LONGEST,
+    UPDATE_WRITES_HIGH,
+    UPDATE_WRITES_LOW,
+)
+from perfzero.diagnose.verdict import StepMap, StepPhase, WorkKind
+from perfzero.series.fold import Folded, fold
+from perfzero.series.phases import Phase, levels, phases, scales
+from perfzero.series.placing import placed, positions
+from perfzero.series.steps import NoSteps, Steps
+from perfzero.text import count, percent
+from perfzero.values import FloatArray, IntArray, Samples
+
+TOGETHER: tuple[frozenset[WorkKind], ...] = (
+    frozenset({"memory", "elementwise"}),
+    frozenset({"gemm", "attention", "fp32_gemm"}),
+)
+"""Kinds that take turns in the same layers. A phase that is mostly of them has the name of the largest."""
+
+OPTIMIZER_CERTAINTY = 0.6
+"""Of a phase that has all marks of an optimizer (our choice: too few recordings have one long enough)."""
+
+FEW_STEPS = "Fewer than eight steps of about the same length were seen, too few to lay over each other."
+NOT_ALIKE = "The first and the second half of the steps differ, so a mean step would be none of them."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fine:
+    """Fine rows: columns by name, their place in the step, and how long they are; float64 of shape (n,)."""
+
+    columns: Mapping[str, FloatArray]
+    place: FloatArray
+    seconds: FloatArray
+
+
+def step_map_of(e: Evidence) -> tuple[StepMap | None, str]:
+    """The map of the step of *e*; None with the reason where there is none."""
+    steps = e.steps
+    if not isinstance(steps, Steps):
+        return None, steps.reason if isinstance(steps, NoSteps) else ""
+    folded, fine = _folded(e, steps)
+    if folded is None:
+        return None, FEW_STEPS
+    if "gr_active" not in folded.mean:
+        return None, "The GPU's activity was not measured."
+    roofs = _roofs(e)
+    found = phases(folded, roofs)
+    if not found:
+        return None, NOT_ALIKE
+    if fine is None:
+        zoom = _own(e, e.zoom)
+        place = placed(zoom, folded, scales(folded, roofs)) if len(found) > 1 else _anywhere(zoom, folded)
+        fine = _placed(zoom, place)
+    named = _with_optimizer(e, folded, [_named(e, folded, phase, fine) for phase in found])
+    named = [replace(phase, because=_because(e, phase)) for phase in _joined(named, folded)]
+    return (
+        StepMap(
+            step_s=folded.step_s,
+            steps=folded.steps,
+            left_out=folded.left_out,
+            sample_s=folded.sample_s,
+            fine_s=float(np.sum(fine.seconds)),
+            phases=tuple(named),
+        ),
+        "",
+    )
+
+
+def mean_step(e: Evidence) -> Folded | None:
+    """The mean step that the map of *e* is of; None where there is none."""
+    return _folded(e, e.steps)[0] if isinstance(e.steps, Steps) else None
+
+
+def _folded(e: Evidence, steps: Steps) -> tuple[Folded | None, _Fine | None]:
+    """The mean step, of the windows; of the bursts where these hold the onsets, with their places then."""
+    folded = fold(_own(e, e.long), steps.starts_ns)
+    if folded is not None:
+        return folded, None
+    zoom = _own(e, e.zoom)
+    folded = fold(zoom, steps.starts_ns)
+    if folded is None:
+        return None, None
+    return folded, _placed(zoom, positions(zoom, steps.starts_ns, folded.step_s))
+
+
+def _own(e: Evidence, samples: Samples) -> Samples:
+    """*samples* without the columns that come from GPM."""
+    kept = {name: column for name, column in samples.columns.items() if name not in e.borrowed}
+    return Samples(samples.start_ns, samples.end_ns, kept)
+
+
+def _roofs(e: Evidence) -> dict[str, float]:
+    """What stands for 1 in the channels that are amounts; a channel whose roof is unknown is left out."""
+    known = {
+        "dram_read_bytes": e.roofs.dram,
+        "dram_write_bytes": e.roofs.dram,
+        "pcie_rx_bytes": e.roofs.pcie,
+        "pcie_tx_bytes": e.roofs.pcie,
+        "nvlink_rx_bytes": e.roofs.nvlink,
+        "nvlink_tx_bytes": e.roofs.nvlink,
+        "launches": FAST_LAUNCHES.value * 10,
+    }
+    return {name: roof for name, roof in known.items() if roof > 0}
+
+
+def _placed(samples: Samples, place: FloatArray) -> _Fine:
+    known = np.isfinite(place)
+    if known.any() and float(np.median(samples.duration_s[known])) > RESOLVES_KERNELS.value:
+        known = np.zeros(len(place), bool)
+    columns = {name: column[known] for name, column in rates_of(samples).items()}
+    return _Fine(columns, place[known], samples.duration_s[known])
+
+
+def _anywhere(samples: Samples, folded: Folded) -> FloatArray:
+    """Places for *samples* in a step without edges, where all are alike; NaN if they hold no whole step."""
+    enough = float(np.sum(samples.duration_s)) >= folded.step_s
+    return np.linspace(0.0, 1.0, len(samples), endpoint=False) if enough else np.full(len(samples), np.nan)
+
+
+def _named(e: Evidence, folded: Folded, phase: Phase, fine: _Fine) -> StepPhase:
+    """*phase* after the kind of work that takes most of it."""
+    first, last = round(phase.start * folded.bins), round(phase.end * folded.bins)
+    inside = (fine.place >= phase.start) & (fine.place < phase.end)
+    bins = np.unique((fine.place[inside] * folded.bins).astype(np.int64))
+    # What the GPU waits for is told by the mean: a staged copy is one, though the engine rests in between.
+    busy = phase.levels["gr_active"] >= PHASE_BUSY.value
+    resolved = busy and len(bins) >= FINE_COVERS.value * (last - first)
+    if resolved:
+        columns = {name: column[inside] for name, column in fine.columns.items()}
+        weights = fine.seconds[inside]
+    else:
+        columns = {name: column[first:last] for name, column in folded.mean.items()}
+        weights = np.ones(last - first)
+    kinds = kinds_of(rows_of(columns, e.roofs, fine=resolved or folded.sample_s <= RESOLVES_KERNELS.value))
+    made_of = _shares(kinds, weights)
+    kind, share = _largest(made_of)
+    certainty = CERTAINTY.get(kind, (0.0, 0.0))[0 if resolved else 1]
+    return StepPhase(
+        kind=kind,
+        confidence=certainty * share * _known(phase.seen),
+        start=phase.start,
+        end=phase.end,
+        seconds=phase.share * folded.step_s,
+        because=(),
+        made_of=made_of,
+        resolved=resolved,
+        seen=phase.seen,
+        levels=phase.levels,
+    )
+
+
+def _known(seen: float) -> float:
+    return seen if math.isfinite(seen) else 1.0
+
+
+def _shares(kinds: IntArray, weights: FloatArray) -> dict[WorkKind, float]:
+    """Share of the time by kind, the largest first."""
+    time = np.bincount(kinds, weights, len(KINDS))
+    whole = float(np.sum(time))
+    order = sorted(range(len(KINDS)), key=lambda i: (-time[i], i))
+    return {KINDS[i]: float(time[i]) / whole for i in order if time[i] > 0}
+
+
+def _largest(made_of: Mapping[WorkKind, float]) -> tuple[WorkKind, float]:
+    """The kind that a phase is named after, and the share of its time that says so."""
+    kind = next(iter(made_of))
+    if made_of[kind] >= DOMINANT.value:
+        return kind, made_of[kind]
+    for group in TOGETHER:
+        share = sum(made_of.get(k, 0.0) for k in group)
+        if share >= DOMINANT.value:
+            return max(group, key=lambda k: made_of.get(k, 0.0)), share
+    known = 1.0 - made_of.get("unknown", 0.0)
+    return ("mixed", known) if known >= DOMINANT.value else ("unknown", 1.0 - known)
+
+
+def _because(e: Evidence, phase: StepPhase) -> tuple[str, ...]:
+    """The counters of *phase* that its name rests on, in words."""
+    at = phase.levels
+
+    def told(name: str, word: str, roof: float = 1.0, least: float = NO_MATRIX.value) -> Iterator[str]:
+        share = at.get(name, math.nan) / roof
+        if share >= least:
+            yield f"{word} {percent(round(share, 2))}"
+
+    read, write = at.get("dram_read_bytes", math.nan), at.get("dram_write_bytes", math.nan)
+    out = [f"active {percent(round(at['gr_active'], 2))}"] if at["gr_active"] < GR_GOOD.value else []
+    out += told("tensor_active", "tensor cores", least=0.0)
+    out += told("fma_active", "FP32 pipe")
+    out += told("fp64_active", "FP64 pipe")
+    if math.isfinite(read + write):
+        out.append(f"DRAM {percent(round((read + write) / e.roofs.dram, 2))}")
+    if phase.kind == "optimizer":
+        out.append(f"writes {percent(round(write / (read + write), 2))} of that")
+    out += told("pcie_rx_bytes", "PCIe to the GPU", e.roofs.pcie)
+    out += told("pcie_tx_bytes", "PCIe from the GPU", e.roofs.pcie)
+    out += told("nvlink_rx_bytes", "NVLink", e.roofs.nvlink)
+    if at.get("launches", 0.0) >= FAST_LAUNCHES.value:
+        out.append(f"{count(at['launches'])} kernels/s")
+    return tuple(out)
+
+
+def _with_optimizer(e: Evidence, folded: Folded, named: Sequence[StepPhase]) -> list[StepPhase]:
+    """*named* with the one place that has all marks of an optimizer called so; none where several have."""
+    alike = [_like_optimizer(e, folded, phase) for phase in named]
+    # The first and the last phase may be two halves of one.
+    places = sum(a and not alike[i - 1] for i, a in enumerate(alike))
+    whole = sum(p.share for p, a in zip(named, alike, strict=True) if a)
+    products = folded.mean.get("tensor_active", np.zeros(1)).max() >= MATRIX_SEEN.value or any(
+        phase.kind == "fp32_gemm" for phase in named
+    )
+    if places != 1 or whole > UPDATE_LONGEST.value or not products:
+        return list(named)
+    return [
+        replace(p, kind="optimizer", confidence=OPTIMIZER_CERTAINTY * _known(p.seen)) if a else p
+        for p, a in zip(named, alike, strict=True)
+    ]
+
+
+def _like_optimizer(e: Evidence, folded: Folded, phase: StepPhase) -> bool:
+    if phase.kind not in ("memory", "elementwise"):
+        return False
+    first, last = round(phase.start * folded.bins), round(phase.end * folded.bins)
+    read, write = (folded.mean[n][first:last] for n in ("dram_read_bytes", "dram_write_bytes"))
+    moved = read + write
+    mean = float(np.mean(moved))
+    if not mean >= MEMORY_HIGH.value * e.roofs.dram:
+        return False
+    writes = float(np.mean(write)) / mean
+    return (
+        UPDATE_WRITES_LOW.value <= writes <= UPDATE_WRITES_HIGH.value
+        and phase.levels.get("tensor_active", math.nan) < NO_MATRIX.value
+        and float(np.std(moved)) <= UPDATE_EVEN.value * mean
+    )
+
+
+def _joined(named: Sequence[StepPhase], folded: Folded) -> list[StepPhase]:
+    """*named* with neighbours of one kind made one."""
+    found: list[StepPhase] = []
+    for phase in named:
+        if found and found[-1].kind == phase.kind:
+            found[-1] = _both(found[-1], phase, folded)
+        else:
+            found.append(phase)
+    return found
+
+
+def _both(one: StepPhase, other: StepPhase, folded: Folded) -> StepPhase:
+    first, last = round(one.start * folded.bins), round(other.end * folded.bins)
+    at = levels(folded, first, last)
+    a, b = one.share, other.share
+    made_of = {
+        kind: (one.made_of.get(kind, 0.0) * a + other.made_of.get(kind, 0.0) * b) / (a + b)
+        for kind in (*one.made_of, *(k for k in other.made_of if k not in one.made_of))
+    }
+    larger = one if a >= b else other
+    return replace(
+        larger,
+        confidence=(one.confidence * a + other.confidence * b) / (a + b),
+        start=one.start,
+        end=other.end,
+        seconds=one.seconds + other.seconds,
+        made_of=dict(sorted(made_of.items(), key=lambda m: -m[1])),
+        resolved=one.resolved and other.resolved,
+        seen=min((s for s in (one.seen, other.seen) if math.isfinite(s)), default=math.nan),
+        levels=at,
+    )

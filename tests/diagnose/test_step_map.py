@@ -1,0 +1,186 @@
+"""The map of the step: known programs in, phases with names out; and where there is none, why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from perfzero.diagnose.evidence import collect
+from perfzero.diagnose.step_map import FEW_STEPS, NOT_ALIKE, step_map_of
+from perfzero.diagnose.verdict import StepMap
+from perfzero.sources.synthetic import Phase, observe
+from perfzero.store.reader import open_recording
+from perfzero.values import Observation, Samples
+
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+
+BUSY = {"gr_active": 1.0, "sm_active": 0.98}
+GEMM = {**BUSY, "tensor_active": 0.85, "dram_read_bytes": 5e11, "dram_write_bytes": 2e11, "launches": 2e3}
+COPIES = {**BUSY, "dram_read_bytes": 2e12, "dram_write_bytes": 2e12, "launches": 2e3}
+ADAM = {**BUSY, "dram_read_bytes": 2.1e12, "dram_write_bytes": 1.6e12, "launches": 2e3}
+READS = {**BUSY, "dram_read_bytes": 2.9e12, "dram_write_bytes": 6e11, "launches": 2e3}
+STEP = (Phase(0.050, GEMM), Phase(0.010, ADAM), Phase(0.015, READS), Phase(0.025))
+
+
+def turns(products_s: float, copies_s: float, rounds: int) -> list[Phase]:
+    """Products and copies in turn, of these mean lengths and all of different ones."""
+    lengths = np.random.default_rng(5).uniform(0.5, 1.5, (rounds, 2)) * (products_s, copies_s)
+    return [Phase(float(s), levels) for row in lengths for s, levels in zip(row, (GEMM, COPIES), strict=True)]
+
+
+def mapped(seen: Observation) -> StepMap:
+    found, why = step_map_of(collect(seen))
+    assert found is not None, why
+    assert why == ""
+    return found
+
+
+def why_not(seen: Observation) -> str:
+    found, why = step_map_of(collect(seen))
+    assert found is None
+    return why
+
+
+def turned(found: StepMap) -> list[tuple[str, float]]:
+    """Names and shares of the phases, the products first: where a step begins is not known."""
+    named = [(phase.kind, phase.share) for phase in found.phases]
+    if named[0][0] == named[-1][0]:
+        named = [(named[0][0], named[0][1] + named[-1][1]), *named[1:-1]]
+    first = [kind for kind, _ in named].index("gemm")
+    return named[first:] + named[:first]
+
+
+def test_the_step_is_told_phase_by_phase():
+    found = turned(mapped(observe(STEP, noise=0.02)))
+
+    assert [kind for kind, _ in found] == ["gemm", "optimizer", "memory", "idle"]
+    assert [share for _, share in found] == pytest.approx([0.5, 0.1, 0.15, 0.25], abs=0.03)
+
+
+def test_a_phase_says_how_long_it_takes_and_what_says_so():
+    found = mapped(observe(STEP))
+    products = max((p for p in found.phases if p.kind == "gemm"), key=lambda p: p.share)
+
+    assert products.seconds == pytest.approx(products.share * 0.1, rel=0.02)
+    assert products.because[:2] == ("tensor cores 85 %", "DRAM 16 %")
+    assert products.levels["tensor_active"] == pytest.approx(0.85, abs=0.02)
+    assert products.seen > 0.95
+
+
+def test_bursts_say_what_a_phase_of_short_kernels_is_made_of():
+    """Products of 0.3 ms and copies of 0.1 ms take turns: no sample of 1 ms holds one of them."""
+    found = mapped(observe([*turns(0.0003, 0.0001, 100), Phase(0.030)]))
+    busy = next(p for p in found.phases if p.kind == "gemm")
+
+    assert busy.resolved
+    assert busy.share == pytest.approx(4 / 7, abs=0.03)
+    assert busy.made_of["gemm"] == pytest.approx(0.75, abs=0.05)
+    assert busy.made_of["memory"] == pytest.approx(0.25, abs=0.05)
+
+
+def test_without_bursts_such_a_phase_is_mixed():
+    """Products for 0.35 of the time give a mean of 0.3 of tensor activity, which slow products have, too."""
+    e = collect(observe([*turns(0.00014, 0.00026, 100), Phase(0.030)]))
+    fine, _ = step_map_of(e)
+    coarse, _ = step_map_of(replace(e, zoom=Samples.empty()))
+
+    assert fine is not None
+    assert coarse is not None
+    assert [p.kind for p in fine.phases if p.kind != "idle"] == ["memory"]
+    assert [(p.kind, p.resolved) for p in coarse.phases if p.kind != "idle"] == [("mixed", False)]
+    assert max(p.confidence for p in coarse.phases if p.kind == "mixed") < 0.6
+
+
+def test_a_step_that_multiplies_nothing_has_no_optimizer():
+    stream = {**COPIES, "dram_read_bytes": 8e11, "dram_write_bytes": 8e11}
+    found = mapped(observe([Phase(0.060, stream), Phase(0.010, ADAM), Phase(0.030)]))
+
+    assert "optimizer" not in {p.kind for p in found.phases}
+
+
+def test_what_comes_twice_in_a_step_is_no_optimizer():
+    long, short = Phase(0.050, GEMM), Phase(0.030, GEMM)
+    found = mapped(observe([long, Phase(0.010, ADAM), Phase(0.02), short, Phase(0.010, ADAM), Phase(0.04)]))
+
+    assert "optimizer" not in {p.kind for p in found.phases}
+    assert [p.kind for p in found.phases].count("memory") == 2
+
+
+def test_writes_as_many_as_reads_are_no_optimizer():
+    found = mapped(observe([Phase(0.060, GEMM), Phase(0.010, COPIES), Phase(0.030)]))
+
+    assert "optimizer" not in {p.kind for p in found.phases}
+
+
+def test_a_staged_copy_is_a_copy_though_its_engine_rests_in_between():
+    staged = [Phase(0.0004, {"pcie_rx_bytes": 2.5e10, "ce_active": 1.0}), Phase(0.0006)] * 40
+    found = turned(mapped(observe([Phase(0.050, GEMM), *staged])))
+
+    assert [kind for kind, _ in found] == ["gemm", "copy"]
+
+
+def test_a_program_without_steps_has_no_map_and_the_reason_is_that_of_the_steps():
+    e = collect(observe((Phase(0.01, GEMM),)))
+
+    assert step_map_of(e) == (None, e.steps.reason)  # type: ignore[union-attr]
+
+
+def test_counters_that_are_averages_of_seconds_take_no_part():
+    e = collect(observe(STEP))
+    of_gpm = e.long.with_columns({"fp64_active": np.full(len(e.long), 0.5)})
+    found, _ = step_map_of(replace(e, long=of_gpm, borrowed=("fp64_active",)))
+
+    assert found is not None
+    assert all("fp64_active" not in p.levels for p in found.phases)
+
+
+def test_too_few_steps_have_no_map():
+    e = collect(observe(STEP))
+    few = replace(e.steps, starts_ns=e.steps.starts_ns[:5])  # type: ignore[type-var, union-attr]
+
+    assert step_map_of(replace(e, steps=few)) == (None, FEW_STEPS)
+
+
+def test_steps_that_change_their_course_have_no_map():
+    e = collect(observe(STEP, zoom=False))
+    late = np.arange(len(e.long)) > len(e.long) // 2
+    rolled = {name: np.where(late, np.roll(column, 30), column) for name, column in e.long.columns.items()}
+    long = Samples(e.long.start_ns, e.long.end_ns, rolled)
+
+    assert step_map_of(replace(e, long=long)) == (None, NOT_ALIKE)
+
+
+def test_nothing_but_nvml_has_no_map():
+    assert why_not(observe(STEP, tier="nvml"))
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("bf16_gemm_capped", ["gemm"]),
+        ("fp32_gemm", ["fp32_gemm"]),
+        ("elementwise_chain", ["memory"]),
+        ("decode", ["memory"]),
+        ("pageable_copies", ["copy"]),
+        ("optimizer_unfused", ["tiny_kernels"]),
+        ("jittered", ["memory", "gemm"]),
+        ("transformer_healthy", ["optimizer", "gemm"]),
+        ("gradient_accumulation", ["gemm"]),
+    ],
+)
+def test_real_programs_are_told_as_they_are_written(name, kinds):
+    recording = open_recording(RECORDINGS / name)
+    found = mapped(recording.observation(recording.gpus[0].index))
+
+    assert list(dict.fromkeys(p.kind for p in found.phases)) == kinds
+    assert sum(p.share for p in found.phases) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", ["launch_blocking", "variable_batches", "never_steady", "tiny_kernels"])
+def test_real_programs_whose_steps_are_unknown_or_unlike_have_no_map(name):
+    recording = open_recording(RECORDINGS / name)
+
+    assert why_not(recording.observation(recording.gpus[0].index))
