@@ -7,7 +7,9 @@ First the samples that were taken beside the look: what those within kernels of 
 which classes those of one name are. Then the map of the undisturbed steps, laid over the kernels. While it is
 looked into, a program is slower between kernels, not within them: so the kernels of a step are put one after
 the other without the gaps, and the step's place in the map is where the counters beside the look match those
-of the map best. Names of kernels take no part in that.
+of the map best. Names of kernels take no part in that. Last a map of the traced steps themselves, of the
+samples beside the look: these steps are given by their optimizer, and few, so it says what names are worth
+and not whether steps are found.
 """
 
 from __future__ import annotations
@@ -15,17 +17,20 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from perfzero.diagnose.evidence import collect
+from perfzero.diagnose.evidence import Evidence, collect
 from perfzero.diagnose.fingerprints import KINDS, kinds_of, rates_of, rows_of
 from perfzero.diagnose.roofs import roofs_of
 from perfzero.diagnose.step_map import mean_step, step_map_of
 from perfzero.diagnose.verdict import StepMap
+from perfzero.series import fold, phases
 from perfzero.series.phases import scales
-from perfzero.series.placing import misfits
+from perfzero.series.placing import misfits, positions
+from perfzero.series.steps import Steps
 from perfzero.store.kineto import read_trace
 from perfzero.store.reader import open_recording
 from perfzero.traces import WORK_KINDS, Work
@@ -39,6 +44,7 @@ RIGHT = {
     "attention": {"attention"},
     "optimizer": {"optimizer"},
     "other": {"memory", "elementwise"},
+    "none": {"idle", "copy"},
 }
 """Which names of a phase are right for kernels of a class."""
 
@@ -48,6 +54,9 @@ OF_ATTENTION = re.compile(r"flash|fmha|sdpa|attention", re.IGNORECASE)
 OF_OPTIMIZERS = re.compile(r"multi_tensor_apply|adam|sgd", re.IGNORECASE)
 
 BINS = 256
+
+FEWEST_TRACED, MOST_TRACED = 3, 99
+"""A look has few steps, and each takes another time: no halves of so few are compared."""
 
 
 def class_of(name: str) -> int:
@@ -64,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("recordings", type=Path, nargs="+")
+    fold.FEWEST_STEPS = FEWEST_TRACED
+    phases.FEWEST = MOST_TRACED
     for path in parser.parse_args(arguments).recordings:
         recording = open_recording(path)
         seen = recording.observation(recording.gpus[0].index)
@@ -78,9 +89,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found, why = step_map_of(evidence)
         if found is None:
             print(f"  no map: {why}")
-            continue
-        folded = mean_step(evidence)
-        agreement(found, folded, beside, work, classes, roofs_of(seen.gpu, seen.board))
+        else:
+            folded = mean_step(evidence)
+            agreement(found, folded, beside, work, classes, roofs_of(seen.gpu, seen.board))
+        traced(evidence, beside, work, classes)
     return 0
 
 
@@ -166,29 +178,59 @@ def agreement(found: StepMap, folded, beside: Samples, work: Work, classes: np.n
     truth /= truth.sum()
     kernels_ms = np.median(whole) / 1e6
     print(f"  map of {found.step_s * 1e3:.1f} ms, {times} of {kernels_ms:.1f} ms of kernels; at bin {place}")
-    named = right = of_name = 0.0
-    apart, resolved = 0.0, 0.0
+    held = []
     for phase in found.phases:
         grid = np.arange(round(phase.start * BINS), round(phase.end * BINS))
         at = (((grid + 0.5) / BINS - place / folded.bins) * times % 1.0 * BINS).astype(int)
-        held = truth[at].sum(axis=0)
-        held = held / held.sum()
-        fits = np.array([phase.kind in RIGHT[name] for name in CLASSES])
+        own = truth[at].sum(axis=0)
+        held.append(own / own.sum())
+    told(found, held)
+
+
+def traced(evidence: Evidence, beside: Samples, work: Work, classes: np.ndarray) -> None:
+    """Print the same for the map of the traced steps, in which the GPU waits for the profiler, too."""
+    updates = work.start_ns[classes == CLASSES.index("optimizer")]
+    apart = np.diff(updates)
+    starts = updates[np.r_[True, apart > 0.3 * np.sort(apart)[-3]]]
+    lengths = np.diff(starts)
+    step_s = float(np.mean(lengths)) / 1e9
+    steps = Steps(
+        step_s, step_s, step_s, 0.0, None, None, starts, np.empty((0, 2), np.int64), "anchor", len(lengths)
+    )
+    found, why = step_map_of(replace(evidence, long=beside, zoom=beside, steps=steps, borrowed=()))
+    if found is None:
+        print(f"  no map of the traced steps: {why}")
+        return
+    print(f"  map of {found.steps} traced steps of {found.step_s * 1e3:.1f} ms")
+    place = positions(beside, starts, found.step_s)
+    share = shares(beside, work, classes)
+    told(found, [share[(place >= p.start) & (place < p.end)].mean(axis=0) for p in found.phases])
+
+
+def told(found: StepMap, held: Sequence[np.ndarray]) -> None:
+    """Print each phase with the part of its time that each class *held*, and what of the step is right."""
+    named = right = of_name = apart = resolved = 0.0
+    for phase, own in zip(found.phases, held, strict=True):
+        parts = np.r_[own, max(0.0, 1.0 - own.sum())]
+        fits = np.array([phase.kind in RIGHT[name] for name in (*CLASSES, "none")])
         if phase.kind not in ("mixed", "unknown"):
             named += phase.share
-            right += phase.share * fits[int(np.argmax(held))]
-            of_name += phase.share * held[fits].sum()
+            right += phase.share * fits[int(np.argmax(parts))]
+            of_name += phase.share * parts[fits].sum()
         if phase.resolved:
             products = sum(phase.made_of.get(kind, 0.0) for kind in ("gemm", "fp32_gemm", "attention"))
-            apart += phase.share * abs(products - held[:2].sum())
+            apart += phase.share * abs(products - own[:2].sum())
             resolved += phase.share
-        held_by = ", ".join(f"{n} {h:.2f}" for n, h in zip(CLASSES, held, strict=True) if h >= 0.01)
-        parts = ", ".join(f"{k} {v:.2f}" for k, v in phase.made_of.items() if v >= 0.03)
-        named_as = f"{phase.start:.2f}-{phase.end:.2f} {phase.kind:12s} {phase.confidence:.2f}"
-        print(f"    {named_as} | {held_by} | {parts}")
+        by_name = zip((*CLASSES, "none"), parts, strict=True)
+        print(
+            f"    {phase.start:.2f}-{phase.end:.2f} {phase.kind:12s} {phase.confidence:.2f} | "
+            + ", ".join(f"{name} {share:.2f}" for name, share in by_name if share >= 0.01)
+            + " | "
+            + ", ".join(f"{kind} {share:.2f}" for kind, share in phase.made_of.items() if share >= 0.03)
+        )
     print(f"  named {named:.2f} of the step, right {right:.2f}, kernels of that name {of_name:.2f}")
     if resolved:
-        print(f"  share of products: off by {apart / resolved:.2f} in the {resolved:.2f} that bursts cover")
+        print(f"  share of products: off by {apart / resolved:.2f} in the {resolved:.2f} that are resolved")
 
 
 def found_roofs(roofs) -> dict[str, float]:

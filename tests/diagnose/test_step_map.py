@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -184,3 +186,25 @@ def test_real_programs_whose_steps_are_unknown_or_unlike_have_no_map(name):
     recording = open_recording(RECORDINGS / name)
 
     assert why_not(recording.observation(recording.gpus[0].index))
+
+
+def test_what_phases_are_made_of_is_what_the_traced_kernels_say(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a look into a ResNet-50: its own steps, mapped by the counters beside it."""
+    file = RECORDINGS.parents[1] / "benchmarks" / "step_map" / "agree.py"
+    spec = importlib.util.spec_from_file_location("benchmark_step_map_agree", file)
+    assert spec is not None
+    assert spec.loader is not None
+    agree = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(agree)
+    # The script takes fewer steps than a map needs; after the test they are as they were.
+    monkeypatch.setattr("perfzero.series.fold.FEWEST_STEPS", agree.FEWEST_TRACED)
+    monkeypatch.setattr("perfzero.series.phases.FEWEST", agree.MOST_TRACED)
+
+    assert agree.main([str(RECORDINGS / "_looks" / "resnet50_fp32")]) == 0
+
+    found = re.search(r"products: off by ([0-9.]+) in the ([0-9.]+)", capsys.readouterr().out)
+    assert found is not None
+    assert float(found[1]) < 0.05
+    assert float(found[2]) > 0.5

@@ -39,6 +39,7 @@ from perfzero.diagnose.thresholds import (
     RESOLVES_KERNELS,
     UPDATE_EVEN,
     UPDATE_LONGEST,
+    UPDATE_PRODUCTS,
     UPDATE_WRITES_HIGH,
     UPDATE_WRITES_LOW,
 )
@@ -50,10 +51,9 @@ from perfzero.series.steps import NoSteps, Steps
 from perfzero.text import count, percent
 from perfzero.values import FloatArray, IntArray, Samples
 
-TOGETHER: tuple[frozenset[WorkKind], ...] = (
-    frozenset({"memory", "elementwise"}),
-    frozenset({"gemm", "attention", "fp32_gemm"}),
-)
+PRODUCTS: frozenset[WorkKind] = frozenset({"gemm", "attention", "fp32_gemm"})
+
+TOGETHER: tuple[frozenset[WorkKind], ...] = (frozenset({"memory", "elementwise"}), PRODUCTS)
 """Kinds that take turns in the same layers. A phase that is mostly of them has the name of the largest."""
 
 OPTIMIZER_CERTAINTY = 0.6
@@ -77,7 +77,7 @@ def step_map_of(e: Evidence) -> tuple[StepMap | None, str]:
     steps = e.steps
     if not isinstance(steps, Steps):
         return None, steps.reason if isinstance(steps, NoSteps) else ""
-    folded, fine = _folded(e, steps)
+    table, folded = _folded(e, steps)
     if folded is None:
         return None, FEW_STEPS
     if "gr_active" not in folded.mean:
@@ -86,10 +86,12 @@ def step_map_of(e: Evidence) -> tuple[StepMap | None, str]:
     found = phases(folded, roofs)
     if not found:
         return None, NOT_ALIKE
-    if fine is None:
-        zoom = _own(e, e.zoom)
-        place = placed(zoom, folded, scales(folded, roofs)) if len(found) > 1 else _anywhere(zoom, folded)
-        fine = _placed(zoom, place)
+    if folded.sample_s > RESOLVES_KERNELS.value:
+        table = _own(e, e.zoom)
+        place = placed(table, folded, scales(folded, roofs)) if len(found) > 1 else _anywhere(table, folded)
+    else:
+        place = positions(table, steps.starts_ns, folded.step_s)
+    fine = _placed(table, place)
     named = _with_optimizer(e, folded, [_named(e, folded, phase, fine) for phase in found])
     named = [replace(phase, because=_because(e, phase)) for phase in _joined(named, folded)]
     return (
@@ -107,19 +109,17 @@ def step_map_of(e: Evidence) -> tuple[StepMap | None, str]:
 
 def mean_step(e: Evidence) -> Folded | None:
     """The mean step that the map of *e* is of; None where there is none."""
-    return _folded(e, e.steps)[0] if isinstance(e.steps, Steps) else None
+    return _folded(e, e.steps)[1] if isinstance(e.steps, Steps) else None
 
 
-def _folded(e: Evidence, steps: Steps) -> tuple[Folded | None, _Fine | None]:
-    """The mean step, of the windows; of the bursts where these hold the onsets, with their places then."""
-    folded = fold(_own(e, e.long), steps.starts_ns)
-    if folded is not None:
-        return folded, None
-    zoom = _own(e, e.zoom)
-    folded = fold(zoom, steps.starts_ns)
+def _folded(e: Evidence, steps: Steps) -> tuple[Samples, Folded | None]:
+    """The samples that hold whole steps, the windows or else the bursts, and the mean of these steps."""
+    table = _own(e, e.long)
+    folded = fold(table, steps.starts_ns)
     if folded is None:
-        return None, None
-    return folded, _placed(zoom, positions(zoom, steps.starts_ns, folded.step_s))
+        table = _own(e, e.zoom)
+        folded = fold(table, steps.starts_ns)
+    return table, folded
 
 
 def _own(e: Evidence, samples: Samples) -> Samples:
@@ -170,7 +170,7 @@ def _named(e: Evidence, folded: Folded, phase: Phase, fine: _Fine) -> StepPhase:
     else:
         columns = {name: column[first:last] for name, column in folded.mean.items()}
         weights = np.ones(last - first)
-    kinds = kinds_of(rows_of(columns, e.roofs, fine=resolved or folded.sample_s <= RESOLVES_KERNELS.value))
+    kinds = kinds_of(rows_of(columns, e.roofs, fine=resolved))
     made_of = _shares(kinds, weights)
     kind, share = _largest(made_of)
     certainty = CERTAINTY.get(kind, (0.0, 0.0))[0 if resolved else 1]
@@ -259,8 +259,13 @@ def _with_optimizer(e: Evidence, folded: Folded, named: Sequence[StepPhase]) -> 
 def _like_optimizer(e: Evidence, folded: Folded, phase: StepPhase) -> bool:
     if phase.kind not in ("memory", "elementwise"):
         return False
+    if sum(phase.made_of.get(kind, 0.0) for kind in PRODUCTS) > UPDATE_PRODUCTS.value:
+        return False
     first, last = round(phase.start * folded.bins), round(phase.end * folded.bins)
-    read, write = (folded.mean[n][first:last] for n in ("dram_read_bytes", "dram_write_bytes"))
+    names = ("dram_read_bytes", "dram_write_bytes")
+    if any(name not in folded.mean for name in names):
+        return False
+    read, write = (folded.mean[name][first:last] for name in names)
     moved = read + write
     mean = float(np.mean(moved))
     if not mean >= MEMORY_HIGH.value * e.roofs.dram:

@@ -607,6 +607,14 @@ UPDATE_LONGEST = Threshold(
     "An update that takes longer than this, as a share of the step, is more likely the step's own work.",
     CHOICE,
 )
+UPDATE_PRODUCTS = Threshold(
+    "update_products",
+    0.10,
+    "ratio",
+    "What of an optimizer's time looks like products is its edges; part of a ResNet-50's backward pass that "
+    "moves as much has 0.13 and more.",
+    H200,
+)
 UPDATE_EVEN = Threshold(
     "update_even",
     0.25,
