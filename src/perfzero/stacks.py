@@ -58,9 +58,29 @@ class ProcessStacks:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class GilUse:
+    """
+    The GIL of the process that feeds the GPU: when its main thread waited for it, and who held it.
+
+    At `time_ns[i]`, shape (n,), Unix ns in order, the main thread waited, or not: `waits[i]`, 0 or 1. Moments
+    are random, `rate_hz` a second. `holders` are the stacks of threads while they held the GIL, empty ones
+    while they did not.
+    """
+
+    time_ns: IntArray
+    waits: IntArray
+    rate_hz: float
+    holders: ProcessStacks | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.time_ns) != len(self.waits):
+            raise ValueError("all columns of a table have the same length")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class HostStacks:
     """
-    The stacks of all processes that were sampled.
+    The stacks of all processes that were sampled, and the use of the GIL of the main one, where it was seen.
 
     `lines`: (file, line) -> the text of a line of the program. `doubts`: sentences on what could not be had.
     """
@@ -68,3 +88,4 @@ class HostStacks:
     processes: tuple[ProcessStacks, ...] = ()
     lines: Mapping[tuple[str, int], str] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()
+    gil: GilUse | None = None

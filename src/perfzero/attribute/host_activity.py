@@ -15,6 +15,9 @@ Three kinds are told apart by what they do to the GPU's idle time:
                         one is longer
     launching           the program gives the GPU work, which it has to (`LAUNCHING`)
     everything else     host time that the GPU waits for if it has nothing left to do
+
+No stack means that the main thread waits for the GIL ("gil"): that is seen otherwise (`attribute.gil`), and
+told of the line of the thread that holds it.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from perfzero.traces import Function
 
 Activity = Literal[
     "loader", "synchronising", "copying", "garbage collection", "checkpoint", "logging", "tokenising",
-    "compiling", "allocator", "lock", "network", "disk", "sleeping", "launching", "python",
+    "compiling", "allocator", "lock", "network", "disk", "sleeping", "launching", "python", "gil",
 ]  # fmt: skip
 
 WAITS_FOR_GPU: frozenset[Activity] = frozenset({"synchronising", "copying"})
@@ -57,6 +60,7 @@ WORDS: Mapping[str, str] = {
     "sleeping": "sleeps",
     "launching": "launches kernels",
     "python": "runs Python",
+    "gil": "holds the GIL, and the main thread waits for it",
 }
 """What the host does, in words that follow a line of the program."""
 

@@ -22,6 +22,10 @@ number of moments to expect: moments come independently of the program, so those
 Gaps shorter than a sample cannot be placed. There the lines that wait for the GPU share the idle time, if the
 host is found in them at all (`SYNCED`), with the same limits.
 
+**The GIL.** The share of the line that holds it (`attribute.gil`) is that of the looks at the main thread,
+while the GPU was idle, that found it waiting. The line at which it waited loses as much of its moments as
+looks in it found it waiting, apart for a busy and for an idle GPU.
+
 Clock: times of stacks may be off by some milliseconds together. The offset is chosen that makes lines tell
 most about whether the GPU is idle (mutual information), within what is known of the clock.
 
@@ -38,6 +42,7 @@ from typing import Any
 
 import numpy as np
 
+from perfzero.attribute.gil import held_up
 from perfzero.attribute.host_activity import (
     LAUNCHING,
     WAITS_FOR_GPU,
@@ -49,7 +54,7 @@ from perfzero.attribute.host_activity import (
     meaning,
     stage,
 )
-from perfzero.stacks import Frame, HostStacks, ProcessStacks
+from perfzero.stacks import Frame, GilUse, HostStacks, ProcessStacks
 from perfzero.traces import BoolArray
 from perfzero.values import FloatArray, IntArray, Samples
 
@@ -202,14 +207,22 @@ class HostCauses:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Moments:
-    """When the thread was seen, with which leaf (path and activity), and for how many moments each counts."""
+    """
+    When the thread was seen, with which leaf (path and activity), and for how many moments each counts.
+
+    `sure`: whether it was seen by then, not only likely to be there.
+    """
 
     time_ns: IntArray
     leaf: IntArray
     weight: FloatArray
+    sure: BoolArray
 
     def where(self, keep: BoolArray) -> _Moments:
-        return _Moments(self.time_ns[keep], self.leaf[keep], self.weight[keep])
+        return _Moments(self.time_ns[keep], self.leaf[keep], self.weight[keep], self.sure[keep])
+
+    def shifted(self, offset_ns: int) -> _Moments:
+        return replace(self, time_ns=self.time_ns + offset_ns)
 
     @property
     def count(self) -> float:
@@ -259,7 +272,7 @@ def host_causes(stacks: HostStacks, pm: Samples) -> HostCauses:
     visits = _visits(main, thread, leaf_of)
     offset_ns = _offset_ns(_moments(visits), idle, slack_ns=main.slack_ns)
     moments = _moments(visits, idle, offset_ns=offset_ns)
-    moments = _Moments(moments.time_ns + offset_ns, moments.leaf, moments.weight)
+    moments = moments.shifted(offset_ns)
     moments = moments.where(np.isfinite(idle.at(moments.time_ns)))
     if not len(moments.time_ns):
         return HostCauses(reason="No hardware counters were sampled while the host was.")
@@ -275,7 +288,9 @@ def host_causes(stacks: HostStacks, pm: Samples) -> HostCauses:
         return HostCauses(**known, reason="The host was seen too rarely while the counters were sampled.")
     if known["idle"] < LEAST_IDLE:
         return HostCauses(**known, reason="The GPU was hardly idle while the host was sampled.")
-    shares = _Shares(leaves, moments, idle, rate_hz=moments.count / idle.covered_s)
+    rate_hz = moments.count / idle.covered_s
+    leaves, at_work, looks = _with_gil(leaves, moments, idle, stacks.gil, text_of)
+    shares = _Shares(leaves, at_work, idle, looks, rate_hz=rate_hz)
     found = _told(leaves, moments, shares, text_of, rate_hz=main.rate_hz)
     stages = _stages(stacks, text_of)
     causes = tuple(_with_stages(cause, stages) for cause in found)
@@ -342,6 +357,7 @@ def _moments(visits: _Visits, idle: _Idle | None = None, *, offset_ns: int = 0) 
     prior = visits.growth_hz[which] * since_s
     lasts = _lasts(prior, first, which)
     exact = np.ones(len(count))
+    sure = np.append(np.ones(len(count), np.bool_), np.zeros(len(which), np.bool_))
     if idle is not None:
         following = np.append(visits.leaf[1:], -1)[which]
         value = idle.at(cell_ns + offset_ns)
@@ -351,6 +367,7 @@ def _moments(visits: _Visits, idle: _Idle | None = None, *, offset_ns: int = 0) 
                 np.append(visits.time_ns, cell_ns),
                 np.append(visits.leaf, leaf),
                 np.append(exact, lasts * cell_s * visits.rate_hz),
+                sure,
             )
             odds = _log_odds(told, np.append(at_first, value))
             # The cells before the end were the leaf's, those after it were already the following one's.
@@ -365,7 +382,7 @@ def _moments(visits: _Visits, idle: _Idle | None = None, *, offset_ns: int = 0) 
     times = np.append(visits.time_ns, cell_ns)
     order = np.argsort(times, kind="stable")
     weight = np.append(exact, lasts * cell_s * visits.rate_hz)
-    found = _Moments(times[order], np.append(visits.leaf, leaf)[order], weight[order])
+    found = _Moments(times[order], np.append(visits.leaf, leaf)[order], weight[order], sure[order])
     return found.where((found.leaf >= 0) & (found.weight > 1e-3))
 
 
@@ -436,6 +453,47 @@ def _leaves(process: ProcessStacks, thread: int, text_of: TextOf) -> tuple[list[
         if frames:
             leaf_of[k] = number.setdefault(meaning(frames, text_of), len(number))
     return list(number), leaf_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Looks:
+    """
+    Looks at the main thread: how idle the GPU was, and the leaf that held the GIL for which it waited, or -1.
+    """
+
+    time_ns: IntArray
+    idle: FloatArray
+    leaf: IntArray
+
+
+def _with_gil(
+    leaves: Sequence[Meaning], moments: _Moments, idle: _Idle, use: GilUse | None, text_of: TextOf
+) -> tuple[list[Meaning], _Moments, _Looks | None]:
+    """
+    *leaves* with those lines that held the GIL while the main thread waited, and the looks that tell of it.
+
+    *moments* have lost what each line only waited.
+    """
+    held = None if use is None else held_up(use, text_of)
+    if use is None or held is None:
+        return list(leaves), moments, None
+    value = idle.at(use.time_ns)
+    known = np.isfinite(value)
+    leaf = np.full(len(value), -1, np.int64)
+    leaf[use.waits > 0] = held.line + len(leaves)
+    looks = _Looks(use.time_ns[known], value[known], leaf[known])
+    waiting = looks.leaf >= 0
+    if np.sum(looks.idle * waiting) < WORTH * np.sum(looks.idle):
+        return list(leaves), moments, None
+    # The moment before a look says where the main thread was by then.
+    at = moments.leaf[np.maximum(np.searchsorted(moments.time_ns, looks.time_ns, side="right") - 1, 0)]
+    then = idle.at(moments.time_ns)
+    weight = moments.weight
+    for of_looks, of_moments in ((looks.idle, then), (1 - looks.idle, 1 - then)):
+        whole = np.maximum(np.bincount(at, of_looks, len(leaves)), 1.0)
+        waited = np.bincount(at, of_looks * waiting, len(leaves)) / whole
+        weight = weight - moments.weight * of_moments * waited[moments.leaf]
+    return [*leaves, *held.lines], replace(moments, weight=weight), looks
 
 
 # --- idle time ---------------------------------------------------------------------------------
@@ -558,7 +616,15 @@ class _Shares:
     `share`, `drained` have shape (leaves,), `replicates` (REPLICATES, leaves).
     """
 
-    def __init__(self, leaves: Sequence[Meaning], moments: _Moments, idle: _Idle, *, rate_hz: float) -> None:
+    def __init__(
+        self,
+        leaves: Sequence[Meaning],
+        moments: _Moments,
+        idle: _Idle,
+        looks: _Looks | None,
+        *,
+        rate_hz: float,
+    ) -> None:
         self._waits = np.array([m.activity in WAITS_FOR_GPU for m in leaves])
         self._copies = np.array([m.activity == "copying" for m in leaves])
         self._others = np.array([m.activity in WAITS_FOR_OTHERS for m in leaves])
@@ -566,14 +632,14 @@ class _Shares:
         self._python = np.array([m.activity == "python" for m in leaves])
         self._n = len(leaves)
         self._rate_hz = rate_hz
-        self._sum(moments, idle)
+        self._sum(moments, idle, looks)
         ones = np.ones(self._blocks)
         self.share, self.drained = self._shares(ones)
         draw = np.random.default_rng(_SEED)
         weights = draw.multinomial(self._blocks, np.full(self._blocks, 1 / self._blocks), REPLICATES)
         self.replicates = np.array([self._shares(w.astype(np.float64))[0] for w in weights])
 
-    def _sum(self, moments: _Moments, idle: _Idle) -> None:
+    def _sum(self, moments: _Moments, idle: _Idle, looks: _Looks | None) -> None:
         time_ns, leaf, weight = moments.time_ns, moments.leaf, moments.weight
         origin = int(idle.edge[0])
         last_ns = max(int(a.max(initial=origin)) for a in (time_ns, idle.start_ns, idle.short_start_ns))
@@ -591,9 +657,16 @@ class _Shares:
             flat: Any = np.bincount(block_of * self._n + leaf_of, weight, self._blocks * self._n)
             return np.asarray(flat, np.float64).reshape(self._blocks, self._n)
 
+        self._held: FloatArray = np.zeros((self._blocks, self._n))
+        self._looked: FloatArray = np.ones(self._blocks)
+        if looks is not None:
+            of = np.clip(block(looks.time_ns), 0, self._blocks - 1)
+            waiting = looks.leaf >= 0
+            self._held = table(of[waiting], looks.leaf[waiting], looks.idle[waiting])
+            self._looked = np.asarray(np.bincount(of, looks.idle, self._blocks), np.float64)
         at = block(time_ns)
         # A wait for the GPU is over when a gap begins: a moment that is only likely is none there.
-        over = in_gap & (self._waits & ~self._copies)[leaf] & (weight < 1.0)
+        over = in_gap & (self._waits & ~self._copies)[leaf] & ~moments.sure
         weight = np.where(over, 0.0, weight)
         self._in_gap = table(at, leaf, weight * in_gap)
         self._in_short = table(at, leaf, weight * np.where(in_short, value, 0.0))
@@ -654,7 +727,9 @@ class _Shares:
             return np.zeros(self._n), np.zeros(self._n)
         in_gap, in_short, busy = weights @ self._in_gap, weights @ self._in_short, weights @ self._busy
         begun, near = weights @ self._begun, weights @ self._near
-        direct_gap = gap_s * _normed(in_gap)
+        held = (weights @ self._held) / max(float(weights @ self._looked), 1e-12)
+        alone = 1 - min(1.0, float(held.sum()))  # the part in which the main thread waited for no other one
+        direct_gap = gap_s * alone * _normed(in_gap)
         paced = (weights @ self._paced) / np.maximum(weights @ self._paced_of, 1e-12)
         drained = np.where(self._waits, gap_s * _normed(begun) * (1 - paced), 0.0)
         drained = np.maximum(drained - np.where(self._waits, direct_gap * _normed(begun), 0.0), 0.0)
@@ -667,11 +742,11 @@ class _Shares:
         left_short = max(
             0.0, short_s - float(np.sum(np.minimum(of_short * waits_near / max(synced, 1e-12), drained)))
         )
-        direct_short = left_short * _normed(np.where(self._waits & ~self._copies, 0.0, in_short))
+        direct_short = left_short * alone * _normed(np.where(self._waits & ~self._copies, 0.0, in_short))
         # What launches has to be done: it gets what nothing else explains.
         idle_part = in_gap + in_short
         launches = self._launches | (self._python & (idle_part < MOSTLY * (idle_part + busy)))
-        direct = direct_gap + direct_short
+        direct = direct_gap + direct_short + idle_s * held
         explained = float(np.sum(drained)) + float(np.sum(direct[~launches]))
         launching = float(np.sum(direct[launches]))
         if launching > 0:

@@ -10,14 +10,19 @@ everything else goes on.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from subprocess import SubprocessError
+
+import numpy as np
 
 from perfzero.attribute.source_lines import is_users
 from perfzero.errors import SourceError
 from perfzero.record.program_source import MOST_SECONDS, View, view_of
+from perfzero.sources import gil
 from perfzero.sources import stacks as source
-from perfzero.stacks import Frame, HostStacks, ProcessStacks, Role
+from perfzero.stacks import Frame, GilUse, HostStacks, ProcessStacks, Role
 from perfzero.store.stacks import MAX_LINE, MAX_LINES, chrome_trace, write_stacks
 from perfzero.traces import Function
 
@@ -28,6 +33,7 @@ class HostSampling:
     def __init__(self, *, say: Callable[[str], None]) -> None:
         self._say = say
         self._stacks: source.Stacks | None = None
+        self._gil: gil.GilWaits | None = None
         self._views: dict[int, View] = {}
         self._begun = False
         self._found: HostStacks | None = None
@@ -39,8 +45,9 @@ class HostSampling:
 
     @property
     def cpu_s(self) -> float:
-        """CPU time of py-spy in seconds, as far as it has ended."""
-        return 0.0 if self._stacks is None else self._stacks.cpu_s
+        """CPU time of those that sample, in seconds, as far as they have ended."""
+        waits_s = 0.0 if self._gil is None else self._gil.cpu_s
+        return waits_s + (0.0 if self._stacks is None else self._stacks.cpu_s)
 
     def begin(self, pid: int) -> None:
         """Sample the process *pid*, which feeds the GPU, and some of its workers."""
@@ -48,6 +55,9 @@ class HostSampling:
         try:
             self._stacks = source.Stacks()
             self._sample(self._stacks, pid, "main", source.MAIN_HZ)
+            with suppress(OSError, SubprocessError, SourceError):  # lines can be told without
+                self._gil = gil.GilWaits(pid, seconds=source.SECONDS)
+                self._stacks.begin(pid, role="main", rate_hz=source.HOLDERS_HZ, holders=True)
             for worker in source.workers_of(pid):
                 self._sample(self._stacks, worker, "worker", source.WORKER_HZ)
         except (OSError, SourceError) as error:
@@ -82,17 +92,26 @@ class HostSampling:
     def _take(self, stacks: source.Stacks) -> None:
         processes: list[ProcessStacks] = []
         doubts: list[str] = []
+        holders: ProcessStacks | None = None
         for one in stacks.sampled:
             try:
                 if one.failure:
                     raise ValueError(one.failure)
-                processes.append(taken(one))
+                if one.holders:
+                    holders = taken(one)
+                else:
+                    processes.append(taken(one))
             except (OSError, ValueError) as error:
+                if one.holders:  # nobody may have held it
+                    continue
                 why = getattr(error, "strerror", None) or error
                 doubts.append(f"The host's process {one.pid} could not be sampled: {why}.")
         for doubt in doubts[:1]:
             self._say(f"{doubt[0].lower()}{doubt[1:].rstrip('.')}")
-        self._found = HostStacks(tuple(processes), program_lines(processes, self._views), tuple(doubts))
+        seen = [*processes, *([] if holders is None else [holders])]
+        lines = program_lines(seen, self._views)
+        use = None if self._gil is None else gil_use(self._gil.finish(), holders)
+        self._found = HostStacks(tuple(processes), lines, tuple(doubts), use)
         self._let_go()
 
     def _give_up(self, why: str) -> None:
@@ -104,6 +123,8 @@ class HostSampling:
         """Keep no process and no file open."""
         if self._stacks is not None:
             self._stacks.close()
+        if self._gil is not None:
+            self._gil.close()
         for view in self._views.values():
             view.close()
         self._views.clear()
@@ -127,6 +148,14 @@ def taken(one: source.Sampled) -> ProcessStacks:
         frames=tuple(frames),
         stacks=tuple(stacks),
     )
+
+
+def gil_use(looks: Sequence[tuple[int, bool]], holders: ProcessStacks | None) -> GilUse | None:
+    """When the main thread waited for the GIL, and who held it; None where it was not seen."""
+    if not looks:
+        return None
+    time_ns, waits = (np.array(column, np.int64) for column in zip(*looks, strict=True))
+    return GilUse(time_ns, waits, gil.WAITS_HZ, holders)
 
 
 def program_lines(

@@ -7,7 +7,8 @@ Stacks on disk: `stacks.json.gz`, one file per recording, JSON compressed by gzi
                     "stacks": [[frame, ...], ...],             innermost first
                     "time_us": [...], "thread": [...], "stack": [...]}],
      "lines": [[file, line, text], ...],
-     "doubts": [...]}
+     "doubts": [...],
+     "gil": {"start_ns", "rate_hz", "time_us": [...], "waits": [...], "holders": {...}}}   where it was seen
 
 `time_us` counts from `start_ns`, each value from the one before. `chrome_trace` reads what py-spy writes,
 which comes of the memory of the observed program: that is as much of a stranger's as the recording itself.
@@ -33,7 +34,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from perfzero.errors import BrokenRecording, NoRecording
-from perfzero.stacks import Frame, HostStacks, ProcessStacks, Role
+from perfzero.stacks import Frame, GilUse, HostStacks, ProcessStacks, Role
 from perfzero.store.decode import clean_text, parse_json
 from perfzero.store.redact import redact_text
 from perfzero.store.regular import open_regular
@@ -149,6 +150,7 @@ def encode_stacks(stacks: HostStacks) -> bytes:
         "processes": [_process(p) for p in stacks.processes],
         "lines": [[file, line, redact_text(text)] for (file, line), text in stacks.lines.items()],
         "doubts": [redact_text(doubt) for doubt in stacks.doubts],
+        **({} if stacks.gil is None else {"gil": _gil(stacks.gil)}),
     }
     data = json.dumps(document, allow_nan=False, separators=(",", ":")).encode(errors="replace")
     into = io.BytesIO()
@@ -165,17 +167,23 @@ def slim_stacks(stacks: HostStacks, start_ns: int, end_ns: int, *, hide: Callabl
     """
     cut = [_cut(p, start_ns, end_ns) for p in stacks.processes]
     cut = [p for p in cut if len(p)]
-    files = {frame.file for p in cut for frame in p.frames}
+    gil = None if stacks.gil is None else _cut_gil(stacks.gil, start_ns, end_ns)
+    seen_of = cut if gil is None or gil.holders is None else [*cut, gil.holders]
+    files = {frame.file for p in seen_of for frame in p.frames}
     launchers = {file: found[1] for file in files if (found := _LAUNCHER.fullmatch(file))}
     short = short_files(files - set(launchers)) | launchers
-    seen = {(frame.file, frame.line) for p in cut for frame in p.frames}
+    seen = {(frame.file, frame.line) for p in seen_of for frame in p.frames}
+
+    def shown(p: ProcessStacks) -> ProcessStacks:
+        return replace(p, frames=tuple(Frame(short[f.file], f.line, hide(f.function)) for f in p.frames))
+
+    if gil is not None and gil.holders is not None:
+        gil = replace(gil, holders=shown(gil.holders))
     return HostStacks(
-        tuple(
-            replace(p, frames=tuple(Frame(short[f.file], f.line, hide(f.function)) for f in p.frames))
-            for p in cut
-        ),
+        tuple(map(shown, cut)),
         {(short[at[0]], at[1]): hide(text) for at, text in stacks.lines.items() if at in seen},
         tuple(map(hide, stacks.doubts)),
+        gil,
     )
 
 
@@ -194,6 +202,20 @@ def _cut(p: ProcessStacks, start_ns: int, end_ns: int) -> ProcessStacks:
         stack=stack.astype(np.int64),
         frames=tuple(p.frames[i] for i in number),
         stacks=stacks,
+    )
+
+
+def _cut_gil(gil: GilUse, start_ns: int, end_ns: int) -> GilUse | None:
+    """The looks of *gil* in [start_ns, end_ns), None where there are none."""
+    rows = (gil.time_ns >= start_ns) & (gil.time_ns < end_ns)
+    if not rows.any():
+        return None
+    holders = None if gil.holders is None else _cut(gil.holders, start_ns, end_ns)
+    return replace(
+        gil,
+        time_ns=gil.time_ns[rows],
+        waits=gil.waits[rows],
+        holders=holders if holders is not None and len(holders) else None,
     )
 
 
@@ -242,6 +264,17 @@ def _process(p: ProcessStacks) -> dict[str, Any]:
     }
 
 
+def _gil(gil: GilUse) -> dict[str, Any]:
+    start_ns = int(gil.time_ns[0]) if len(gil.time_ns) else 0
+    return {
+        "start_ns": start_ns,
+        "rate_hz": gil.rate_hz,
+        "time_us": np.diff((gil.time_ns - start_ns) // 1000, prepend=0).tolist(),
+        "waits": gil.waits.tolist(),
+        "holders": None if gil.holders is None else _process(gil.holders),
+    }
+
+
 def _stacks(document: object) -> HostStacks:
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise ValueError(f"it is not of schema {SCHEMA}")
@@ -251,7 +284,31 @@ def _stacks(document: object) -> HostStacks:
         file, line, text = entry
         lines[_text(file), _whole(line, 1 << 31)] = _text(text)[:MAX_LINE]
     doubts = tuple(_text(d) for d in _list(document, "doubts", MAX_PROCESSES))
-    return HostStacks(tuple(_one(p) for p in processes), lines, doubts)
+    gil = document.get("gil")
+    return HostStacks(tuple(map(_one, processes)), lines, doubts, None if gil is None else _gil_use(gil))
+
+
+def _gil_use(value: Mapping[str, Any]) -> GilUse:
+    since_us, waits = (
+        np.array([_whole(v, limit) for v in _list(value, name, MAX_ROWS)], np.int64)
+        for name, limit in (("time_us", 1 << 40), ("waits", 2))
+    )
+    start_ns = _whole(value["start_ns"], 1 << 62)
+    if np.sum(since_us) > 3_600 * 10**6:
+        raise ValueError("it lasts too long")
+    holders = value["holders"]
+    return GilUse(
+        time_ns=start_ns + np.cumsum(since_us) * 1000,
+        waits=waits,
+        rate_hz=_rate(value["rate_hz"]),
+        holders=None if holders is None else _one(holders),
+    )
+
+
+def _rate(value: object) -> float:
+    if not isinstance(value, int | float) or not 0.1 <= value <= 100_000:
+        raise ValueError("rate_hz is no rate")
+    return float(value)
 
 
 def _one(value: Mapping[str, Any]) -> ProcessStacks:
@@ -274,9 +331,6 @@ def _one(value: Mapping[str, Any]) -> ProcessStacks:
     )
     start_ns, end_ns = (_whole(value[name], 1 << 62) for name in ("start_ns", "end_ns"))
     role: Role = "main" if value["role"] == "main" else "worker"
-    rate_hz = value["rate_hz"]
-    if not isinstance(rate_hz, int | float) or not 0.1 <= rate_hz <= 100_000:
-        raise ValueError("rate_hz is no rate")
     if not start_ns <= end_ns <= start_ns + 3_600 * 10**9 or np.sum(since_us) > 3_600 * 10**6:
         raise ValueError("it lasts too long")
     return ProcessStacks(
@@ -284,7 +338,7 @@ def _one(value: Mapping[str, Any]) -> ProcessStacks:
         role=role,
         start_ns=start_ns,
         end_ns=end_ns,
-        rate_hz=float(rate_hz),
+        rate_hz=_rate(value["rate_hz"]),
         slack_ns=_whole(value["slack_ns"], 10**10),
         time_ns=start_ns + np.cumsum(since_us) * 1000,
         thread=thread,
