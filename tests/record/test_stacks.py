@@ -35,6 +35,18 @@ while time.monotonic() < end:
 """
 
 
+HELD_UP = """
+import threading, time
+def computes():
+    while True:
+        for i in range(10_000): pass
+threading.Thread(target=computes, daemon=True).start()
+print("ready", flush=True)
+while True:
+    time.sleep(0.001)
+"""
+
+
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
     path = tmp_path / "train.py"
@@ -89,6 +101,42 @@ def test_what_was_seen_of_the_program_is_written_with_the_text_of_its_lines(
     assert found.lines[str(program), 4] == "time.sleep(0.02)"
     assert found.lines[str(program), 8] == "work()"
     assert main.stacks[int(main.stack[-1])] == ()
+
+
+@pytest.mark.usefixtures("short")
+def test_who_holds_the_gil_is_written_with_the_text_of_its_line(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(HELD_UP)
+    with subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            sampling, said = sampled(process.pid, tmp_path / "r")
+        finally:
+            process.kill()
+    found = read_stacks(tmp_path / "r")
+
+    assert (said, found.doubts, len(found.processes)) == ([], (), 1)
+    assert found.gil is not None
+    assert found.gil.holders is not None
+    assert found.gil.waits.mean() > 0.3
+    assert "computes" in {frame.function for frame in found.gil.holders.frames}
+    assert found.lines[str(program), 5] == "for i in range(10_000): pass"
+    assert sampling.cpu_s > 0
+
+
+@pytest.mark.usefixtures("short")
+def test_lines_are_told_without_the_gil_where_that_cannot_be_seen(
+    running: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: Any, **__: Any) -> None:
+        raise OSError(13, "Permission denied")
+
+    monkeypatch.setattr(module.gil, "GilWaits", forbidden)
+    _, said = sampled(running, tmp_path / "r")
+    found = read_stacks(tmp_path / "r")
+
+    assert (said, found.doubts, found.gil, len(found.processes)) == ([], (), None, 1)
 
 
 def test_without_py_spy_one_sentence_is_told_and_kept(

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from perfzero.errors import BrokenRecording, NoRecording
-from perfzero.stacks import Frame, HostStacks, ProcessStacks
+from perfzero.stacks import Frame, GilUse, HostStacks, ProcessStacks
 from perfzero.store import stacks as module
 from perfzero.store.schema import STACKS, is_ours
-from perfzero.store.stacks import chrome_trace, read_stacks, write_stacks
+from perfzero.store.stacks import chrome_trace, read_stacks, slim_stacks, write_stacks
 
 MAIN = Frame("/job/train.py", 41, "main")
 INNER = Frame("/job/data.py", 7, "load")
@@ -49,6 +49,73 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert one.time_ns.tolist() == process().time_ns.tolist()
     assert (one.thread.tolist(), one.stack.tolist()) == ([0, 1, 0], [0, 1, 1])
     assert is_ours(STACKS)
+
+
+def gil(**changes: Any) -> GilUse:
+    given: dict[str, Any] = {
+        "time_ns": 10**18 + np.array([2, 11, 950], np.int64) * 1_000_000,
+        "waits": np.array([0, 1, 0]),
+        "rate_hz": 100.0,
+        "holders": process(stacks=((1,), ())),
+    }
+    return GilUse(**{**given, **changes})
+
+
+@pytest.mark.parametrize("held", [True, False], ids=["held", "nobody seen"])
+def test_the_use_of_the_gil_that_is_written_is_read(tmp_path: Path, held: bool) -> None:
+    written = gil() if held else gil(holders=None)
+    write_stacks(tmp_path, HostStacks((process(),), gil=written))
+    found = read_stacks(tmp_path).gil
+
+    assert found is not None
+    assert (found.time_ns.tolist(), found.waits.tolist()) == (written.time_ns.tolist(), [0, 1, 0])
+    assert found.rate_hz == 100.0
+    assert (found.holders is not None) is held
+    assert found.holders is None or found.holders.stacks == ((1,), ())
+
+
+def test_without_a_use_of_the_gil_there_is_none(tmp_path: Path) -> None:
+    write_stacks(tmp_path, HostStacks((process(),)))
+
+    assert read_stacks(tmp_path).gil is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"waits": [0, 2, 0]},
+        {"waits": [0, 1]},
+        {"time_us": [0, -1, 3]},
+        {"time_us": [0, 1 << 39, 3]},
+        {"rate_hz": 0},
+        {"start_ns": None},
+        {"holders": []},
+        {"holders": {}},
+    ],
+    ids=["value", "length", "back", "hours", "rate", "start", "no process", "empty process"],
+)
+def test_a_use_of_the_gil_that_cannot_be_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    write_stacks(tmp_path, HostStacks((process(),), gil=gil()))
+    value = json.loads(gzip.decompress((tmp_path / STACKS).read_bytes()))
+    put(tmp_path, {**value, "gil": {**value["gil"], **changes}})
+
+    with pytest.raises(BrokenRecording):
+        read_stacks(tmp_path)
+
+
+def test_of_the_gil_is_shared_what_lies_in_the_time_and_no_folder() -> None:
+    stacks = HostStacks((process(),), {("/job/data.py", 7): "open(path)"}, gil=gil())
+    found = slim_stacks(stacks, 10**18 + 4_000_000, 10**18 + 100_000_000, hide=str)
+
+    assert found.gil is not None
+    assert found.gil.holders is not None
+    assert (found.gil.time_ns.tolist(), found.gil.waits.tolist()) == ([10**18 + 11_000_000], [1])
+    assert [frame.file for frame in found.gil.holders.frames] == []
+    whole = slim_stacks(stacks, 0, 2 * 10**18, hide=str).gil
+    assert whole is not None
+    assert whole.holders is not None
+    assert [frame.file for frame in whole.holders.frames] == ["data.py"]
+    assert slim_stacks(stacks, 0, 10**18, hide=str).gil is None
 
 
 def test_secrets_on_a_line_are_taken_out(tmp_path: Path) -> None:
