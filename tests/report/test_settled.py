@@ -311,7 +311,7 @@ def test_where_the_host_launches_all_the_time_no_wait_is_blamed(starved: Diagnos
     ("activity", "begins"),
     [
         ("python", "Do less at one line"), ("loader", "Do less per sample"), ("launching", "Launch less"),
-        ("copying", "Do not read results back"),
+        ("copying", "Do not read results back"), ("gil", "Do the work of that thread in another process"),
     ],
 )  # fmt: skip
 def test_what_the_main_thread_does_is_said_and_need_not_be_looked_up(

@@ -78,6 +78,7 @@ _INSTEAD: tuple[tuple[frozenset[Activity], str, str], ...] = (
         _GPU_UP,
     ),
     (frozenset({"loader"}), "Do less per sample in the DataLoader, or give it more workers.", _GPU_UP),
+    (frozenset({"gil"}), "Do the work of that thread in another process: it holds the GIL.", _GPU_UP),
     (frozenset(), "Do less at one line of the program, or do it in another thread or process.", _GPU_UP),
 )
 """What to do about a line where counters alone tell only that the host is late, or that both wait in turn."""
