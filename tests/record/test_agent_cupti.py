@@ -7,6 +7,7 @@ CUPTI itself is a stand-in here, which fills buffers with records in the layouts
 from __future__ import annotations
 
 import ctypes
+import glob
 import gzip
 import importlib.util
 import itertools
@@ -327,6 +328,60 @@ class Callable:
 
     def __call__(self, *arguments: Any) -> Any:
         return self._does(*arguments)
+
+
+# --- the library ---
+
+
+@pytest.fixture
+def libraries(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Packages with the libcupti of CUDA 12 and of 13, the only ones; the process has a driver of CUDA 13."""
+    for name in ("nvidia/cu13/lib/libcupti.so.13", "nvidia/cuda_cupti/lib/libcupti.so.12"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).touch()
+    found: Any = glob.glob
+    monkeypatch.setattr(cupti.glob, "glob", lambda name: found(name) if str(tmp_path) in name else [])
+    monkeypatch.setattr(sys, "path", ["", tmp_path, *sys.path, str(tmp_path)])
+    monkeypatch.setattr(cupti, "Cupti", lambda path: path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("driver", "loaded", "expected"),
+    [
+        (13, ["/usr/lib/libcudart.so.12.8.90"], "libcupti.so.12"),  # that of the program's CUDA
+        (13, ["/usr/lib/libcudart.so.13"], "libcupti.so.13"),
+        (13, [], "libcupti.so.13"),
+        (12, [], "libcupti.so.12"),  # none that is newer than the driver
+        (13, ["/usr/lib/libcudart.so.13", "/opt/libcupti.so.2025.1.1"], "/opt/libcupti.so.2025.1.1"),
+    ],
+)
+def test_the_libcupti_that_is_loaded_is_taken_or_that_of_the_programs_cuda(
+    libraries: Path, monkeypatch: pytest.MonkeyPatch, driver: int, loaded: list[str], expected: str
+) -> None:
+    monkeypatch.setattr(cupti, "_driver_major", lambda: driver)
+    monkeypatch.setattr(cupti, "mapped", lambda name: iter([path for path in loaded if name in path]))
+
+    assert str(cupti.find_cupti()).endswith(expected)
+    assert libraries.is_dir()
+
+
+def test_without_a_libcupti_or_a_driver_it_is_said_what_to_do(
+    libraries: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cupti, "mapped", lambda _: iter([]))  # so there is no driver either
+    with pytest.raises(cupti.Refused, match="pip install nvidia-cuda-cupti"):
+        cupti.find_cupti()
+    assert libraries.is_dir()
+
+
+def test_what_the_process_has_loaded_is_told_once_each() -> None:
+    """libc is mapped in several parts."""
+    found = list(cupti.mapped("libc.so"))
+
+    assert len(found) == 1
+    assert Path(found[0]).is_file()
+    assert list(cupti.mapped("libno.so")) == []
 
 
 # --- records ---

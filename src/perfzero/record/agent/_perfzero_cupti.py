@@ -456,7 +456,7 @@ def find_cupti() -> Cupti:
         return Cupti(path)
     driver = _driver_major()
     places: list[str] = []
-    for folder in map(glob.escape, sys.path):
+    for folder in [glob.escape(entry) for entry in sys.path if entry]:
         places += glob.glob(f"{folder}/nvidia/cu*/lib/libcupti.so.*")
         places += glob.glob(f"{folder}/nvidia/cuda_cupti/lib/libcupti.so.*")
     for root in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"):
@@ -487,7 +487,7 @@ def _driver_major() -> int:
 def _major(path: str) -> int:
     """The 13 in libcupti.so.13 and in libcudart.so.13.0.96; 0 where there is none."""
     number = path.rpartition(".so.")[2].partition(".")[0]
-    return int(number) if number.isdigit() and int(number) < 100 else 0
+    return int(number) if number.isdigit() else 0
 
 
 def refusal() -> str:
