@@ -62,8 +62,8 @@ BUFFER = 1 << 20
 BUFFERS = 64
 """300,000 kernels, as many as a process can launch in a second. What is not used takes no memory."""
 
-NEARLY_ALL = 48
-"""Buffers; when so many are gone the stretch ends, so that none is refused."""
+NEARLY_ALL = 3 / 4
+"""Of the buffers; when so many are gone the stretch ends, so that none is refused."""
 
 MOST_RECORDS = 60_000
 """Written of a trace, each in some 10 us of CPU; the stretch is cut to that of these."""
@@ -213,7 +213,7 @@ class Pool:
         )  # fmt: skip
         for name in ("mprotect", "madvise"):
             getattr(self._libc, name).argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-        self._buffers, self._size = buffers, size
+        self.buffers, self._size = buffers, size
         self.state = self._map(state_size + buffers * size)
         self._base = self.state + state_size
         for place, value in ((_BASE, self._base), (_SIZE, size), (_LEFT, 0), (_ALL, buffers)):
@@ -238,7 +238,7 @@ class Pool:
 
     def open(self) -> None:
         """Hand out buffers from now on."""
-        self._word(_LEFT).value = self._buffers
+        self._word(_LEFT).value = self.buffers
 
     def close(self) -> None:
         """Hand out none any more."""
@@ -247,7 +247,7 @@ class Pool:
     @property
     def taken(self) -> int:
         """How many buffers have been handed out."""
-        return min(self._word(_TAKEN).value, self._buffers)
+        return min(self._word(_TAKEN).value, self.buffers)
 
     def returned(self) -> list[tuple[int, int]]:
         """Address and used bytes of the buffers that have come back, in the order in which they went."""
@@ -270,7 +270,7 @@ class Pool:
     def forget(self) -> None:
         """Give the buffers' memory back to the system, if all have come back."""
         if len(self.returned()) == self.taken:
-            self._libc.madvise(self._base, self._buffers * self._size, 4)  # MADV_DONTNEED
+            self._libc.madvise(self._base, self.buffers * self._size, 4)  # MADV_DONTNEED
 
 
 class Cupti:
@@ -567,7 +567,7 @@ class Stretch:
     @property
     def is_full(self) -> bool:
         """Whether the buffers will soon be used up."""
-        return self._pool.taken >= NEARLY_ALL * self._pool._buffers // BUFFERS
+        return self._pool.taken >= NEARLY_ALL * self._pool.buffers
 
     def stop(self) -> None:
         """Switch CUPTI off, wherever it is."""
