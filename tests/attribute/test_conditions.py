@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from hand_written_look import ENGINE, MAIN, Look
-from perfzero.attribute.conditions import ATTENTION_LEFT, Condition, Topic, conditions
+from called import BF16, DOUBLE, FLOAT
+from hand_written_program import Program
+from perfzero.attribute.conditions import ATTENTION_LEFT, conditions
+from perfzero.attribute.parts import Condition, Topic
 from perfzero.attribute.tree import break_down
 
-BF16, FLOAT, DOUBLE = "c10::BFloat16", "float", "double"
-_NODE = "autograd::engine::evaluate_function"
 FP8, INT8 = "c10::Float8_e4m3fn", "c10::QInt8"
 PLANAR, LAST = [200704, 3136, 56, 1], [200704, 1, 3584, 64]
 
@@ -21,54 +21,6 @@ PLANAR, LAST = [200704, 3136, 56, 1], [200704, 1, 3584, 64]
 def rows(shape: list[int]) -> list[int]:
     """The strides of a tensor without gaps, the last dimension the fastest."""
     return [math.prod(shape[place + 1 :]) for place in range(len(shape))]
-
-
-class Program:
-    """A step of 1000 us of one module after another, each with an operator and a kernel of 100 us."""
-
-    def __init__(self, folder: Path) -> None:
-        self.look, self.folder, self.at, self.made = Look(), folder, 10.0, 0
-
-    def run(
-        self,
-        module: str,
-        operator: str,
-        shapes: list[Any],
-        dtype: str,
-        *,
-        strides: list[Any] | None = None,
-        kernel: str = "kernel",
-        us: float = 100.0,
-        launches: int = 1,
-        optimizer: bool = False,
-        backward: bool = False,
-    ) -> Program:
-        look, at = self.look, self.at
-        if optimizer:
-            look.optimizer(at, at + 40)
-        elif not backward:
-            look.module(module, "Layer", at, at + 40)
-        thread = ENGINE if backward else MAIN
-        types = [dtype] * len(shapes)
-        if backward:  # of the operator that ran last
-            look.op(f"{_NODE}: XBackward", at, at + 40, tid=ENGINE)
-            look.op("XBackward", at, at + 40, tid=ENGINE, sequence=self.made, forward_thread=1)
-        if operator:
-            self.made += not backward
-            sequence = None if backward else self.made
-            look.op(
-                operator, at + 1, at + 39, tid=thread, sequence=sequence, shapes=shapes, types=types,
-                strides=strides,
-            )  # fmt: skip
-        for number in range(launches):
-            start = 1000 + 200 * at + number * us
-            look.work(kernel, start, start + us, at=at + 2 + number / 10, tid=thread)
-        self.at += 50
-        return self
-
-    def seen(self, topic: Topic) -> Condition | None:
-        self.look.step(0, 0, self.at + 50)
-        return conditions(break_down(self.look.trace(self.folder))).get(topic)
 
 
 def convolution(
@@ -184,22 +136,24 @@ def test_a_layer_that_takes_next_to_nothing_is_no_reason(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("shapes", "holds"),
+    ("operator", "shapes", "length"),
     [
-        ([[512, 768], [768, 50257]], True),
-        ([[16, 512, 765], [16, 765, 64]], True),
-        ([[512, 768], [768, 50304]], False),
-        ([[3072], [512, 768], [768, 3072]], False),
+        ("mm", [[512, 768], [768, 50257]], 50257),
+        ("mm", [[512, 768], [768, 50257], [512, 50257]], 50257),  # into the last
+        ("bmm", [[16, 512, 765], [16, 765, 64]], 765),
+        ("mm", [[512, 768], [768, 50304]], 0),
+        ("addmm", [[3072], [512, 768], [768, 3072]], 0),
     ],
 )
-def test_a_product_with_a_size_that_is_no_multiple_of_8_is_named(
-    tmp_path: Path, shapes: list[Any], holds: bool
+def test_a_product_with_a_size_that_is_no_multiple_of_8_is_named_with_it(
+    tmp_path: Path, operator: str, shapes: list[Any], length: int
 ) -> None:
-    seen = Program(tmp_path).run("head", "aten::mm", shapes, BF16).seen("alignment")
+    seen = Program(tmp_path).run("head", f"aten::{operator}", shapes, BF16).seen("alignment")
 
     assert seen is not None
-    assert seen.holds == holds
-    assert [row.name for row in seen.rows] == (["head"] if holds else [])
+    assert seen.holds == bool(length)
+    found = [(row.name, row.why, row.number) for row in seen.rows]
+    assert found == ([("head", "unaligned", length)] if length else [])
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from typing import cast
 import pytest
 
 from perfzero.attribute.breakdown import Breakdown, Call, SourceLine
-from perfzero.attribute.conditions import Condition, Part, Topic
 from perfzero.attribute.host_activity import WORDS, Activity
+from perfzero.attribute.parts import Condition, Part, Topic
 from perfzero.attribute.stacks import Cause, HostCauses
 from perfzero.diagnose.remedies import OFFERS
 from perfzero.diagnose.verdict import Diagnosis, Remedy
@@ -18,6 +18,7 @@ from perfzero.report import settled as module
 from perfzero.report.model import Report
 from perfzero.report.settled import (
     ANSWERS,
+    BEYOND,
     MADE_FOR,
     MOSTLY,
     NAMED,
@@ -366,3 +367,90 @@ def test_every_answer_is_one_to_a_remedy_that_is_offered() -> None:
         assert len(offered) == 1 or not answer.begins
         assert not answer.need or answer.need in offered[0].needs
         assert answer.activities <= set(WORDS)
+
+
+# --- rules on attributed data
+
+
+def test_each_part_says_why_it_is_one(starved: Diagnosis) -> None:
+    remedy = Remedy("Bring them there.", ("some miss them",), topic="tensor_cores")
+    parts = (
+        Part("gate", 0.2, None, SourceLine("/home/me/train.py", 41), "vector"),
+        Part("conv", 0.1, None, None, "groups", 4.0),
+        Part("fc", 0.1, None, None, "tf32_off"),
+        Part("out", 0.1, None, None, "depthwise"),
+    )
+    seen = Condition("tensor_cores", True, 0.5, parts)
+    [told] = remedies(settled(with_remedies(starved, remedy), {"tensor_cores": seen}))
+
+    assert told.needs == ()
+    assert told.seen == (
+        "Beside the tensor cores run gate (a vector), conv (in 4 groups), fc (TF32 is off) and 1 more "
+        "(train.py:41): 50 % of the busy time."
+    )
+
+
+def test_tf32_is_not_advised_where_it_is_on(starved: Diagnosis) -> None:
+    other = Remedy("Run it in bfloat16.")
+    tf32 = Remedy("Allow TF32.", ("it is off", "an error is acceptable"), topic="tf32")
+    before = with_remedies(starved, tf32, other)
+
+    assert remedies(settled(before, {"tf32": Condition("tf32", False, 0.0)})) == (other,)
+    [first, _] = remedies(settled(before, {"tf32": Condition("tf32", True, 0.4, (layer("fc"),))}))
+    assert first.needs == ("an error is acceptable",)
+
+
+@pytest.mark.parametrize(("number", "length"), [(3200.0, "3.2 µs"), (9_000.0, "9 µs")])
+def test_short_kernels_are_told_with_their_length(starved: Diagnosis, number: float, length: str) -> None:
+    remedy = Remedy("Launch less.", topic="tiny_kernels")
+    seen = Condition("tiny_kernels", True, 0.75, (Part("layers.*.act", 0.75, None, None, "tiny", number),))
+    [told] = remedies(settled(with_remedies(starved, remedy), {"tiny_kernels": seen}))
+
+    assert told.seen == f"Short kernels make 75 % of the launches: layers.*.act ({length} each)."
+
+
+def test_chains_are_told_with_what_fusing_spares_where_that_is_known(starved: Diagnosis) -> None:
+    remedy = Remedy("Fuse elementwise operations.", topic="chains")
+    seen = Condition("chains", True, 0.42, (Part("blocks.*", 0.42),), spared=(0.27, 0.55))
+    [told] = remedies(settled(with_remedies(starved, remedy), {"chains": seen}))
+    [without] = remedies(settled(with_remedies(starved, remedy), {"chains": replace(seen, spared=None)}))
+
+    assert told.seen == (
+        "Elementwise one after another in blocks.*: 42 % of the busy time; fused, 27 % to 55 % of the bytes "
+        "that they read and write go."
+    )
+    assert without.seen == "Elementwise one after another in blocks.*: 42 % of the busy time."
+
+
+TRAFFIC = Condition(
+    "traffic",
+    True,
+    0.7,
+    (
+        Part("norm", 0.4, None, None, "poor_reuse", 1.62),
+        Part("relu", 0.2, None, None, "streaming", 0.95),
+        Part("fc", 0.1, None, None, "from_l2", 0.5),
+        Part("rest", 0.1),
+    ),
+    beside=0.15,
+)
+
+
+def test_beside_the_memorys_limit_stand_the_modules_that_move_most(starved: Diagnosis) -> None:
+    assert starved.verdict is not None
+    bound = replace(starved.verdict, rule="memory_bound", because=("DRAM moves much",))
+    diagnosis = replace(starved, verdict=bound, findings=(bound, *starved.findings[1:]))
+    told = settled(diagnosis, {"traffic": TRAFFIC}).findings[0].because
+    [_, little] = settled(diagnosis, {"traffic": replace(TRAFFIC, beside=BEYOND / 2)}).findings[0].because
+
+    assert told == (
+        "DRAM moves much",
+        "most bytes: norm 40 % (1.6 times what it has to), relu 20 % (streaming), fc 10 % (in part from the "
+        "L2); 15 % of all bytes are more than operators have to move",
+    )
+    assert little.endswith("L2)")
+
+
+def test_other_findings_are_left_without(starved: Diagnosis) -> None:
+    assert settled(starved, {"traffic": TRAFFIC}) == starved
+    assert all(finding.rule != "memory_bound" for finding in starved.findings)

@@ -158,6 +158,25 @@ class CallRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Chain:
+    """
+    Calls that work element by element on one shape, one after another, `times` times in one module and pass.
+
+    `module`: the upper one of those that they are in, None outside of modules. `bytes` is what they have to
+    move, and a fused kernel spares of that from `least` to `most`; NaN where that is not known.
+    """
+
+    module: str | None
+    calls: tuple[Call, ...]
+    gpu_ns: int
+    times: int
+    bytes: float
+    least: float
+    most: float
+    source: SourceLine | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Breakdown:
     """
     Where the GPU's time goes: `total` is all work, `busy_ns` the union over streams, in `steps` steps.
@@ -167,7 +186,7 @@ class Breakdown:
     outside modules, unattributed. All else is ordered by time. `operators` ends with the row unattributed:
     work that no operator launched. `sampled` is how counters were sampled meanwhile, and `counted` what they
     tell of all work; None without. `calls` are the sums that conditions of remedies are judged by, in no
-    particular order; no file has them. `roofline` is of all work,
+    particular order, and so are `chains`; no file has them. `roofline` is of all work,
     and `ceilings` what it was held against, None without.
     """
 
@@ -183,5 +202,6 @@ class Breakdown:
     sampled: Sampled | None = None
     counted: Counted | None = None
     calls: tuple[CallRow, ...] = ()
+    chains: tuple[Chain, ...] = ()
     roofline: Roofline = field(default_factory=Roofline)
     ceilings: Ceilings | None = None

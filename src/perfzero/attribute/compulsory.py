@@ -75,10 +75,8 @@ def compulsory_bytes(call: Call, seen: Outputs, made: tuple[bool, bool] | None =
     name = plain(call.operator)
     if not call.operator.startswith("aten::") or not all(t.dtype in BYTES for t in call.inputs):
         return None
-    if name in COPY:
-        return _copied(name, call.inputs)
-    if name in ELEMENTWISE:
-        return _elementwise(name, call)
+    if name in COPY or name in ELEMENTWISE:
+        return None if (both := passed(call)) is None else sum(both)
     if works_in_place(call.operator):
         return None
     if name in MATRIX:
@@ -136,41 +134,52 @@ def _sum(parts: Iterable[float | None]) -> float | None:
     return total
 
 
-def _copied(name: str, tensors: Sequence[Tensor]) -> float | None:
-    if not tensors or (name == "copy" and len(tensors) != 2):
+def passed(call: Call) -> tuple[float, float] | None:
+    """What a copy, or what works element by element, reads and writes; None where that is not known."""
+    name, tensors = plain(call.operator), call.inputs
+    if not call.operator.startswith("aten::") or not all(tensor.dtype in BYTES for tensor in tensors):
         return None
-    return _read(tensors if name == "copy" else tensors[:1])
+    found = _copied(name, tensors) if name in COPY else _elementwise(name, call)
+    read, written = found
+    return None if read is None or written is None else (read, written)
 
 
-def _elementwise(name: str, call: Call) -> float | None:
+_UNKNOWN = (None, None)
+
+
+def _copied(name: str, tensors: Sequence[Tensor]) -> tuple[float | None, float | None]:
+    if not tensors or (name == "copy" and len(tensors) != 2):
+        return _UNKNOWN
+    return (_read(tensors[1:]) if name == "copy" else 0.0), _read(tensors[:1])
+
+
+def _elementwise(name: str, call: Call) -> tuple[float | None, float | None]:
     tensors, in_place = call.inputs, works_in_place(call.operator)
     shape = broadcast([t.shape for t in tensors])
     if shape is None:
-        return None
+        return _UNKNOWN
     if in_place:
         whole = different(tensors[0])
-        if tensors[0].shape != shape or whole != made_of(shape, tensors[0].dtype):
-            return None
-        return _sum((_read(tensors), whole))
+        fits = tensors[0].shape == shape and whole == made_of(shape, tensors[0].dtype)
+        return (_read(tensors), whole) if fits else _UNKNOWN
     most = 1 if name in UNARY else 2 if name in BINARY else 3 if name in TERNARY else 0
     if name in TO_BOOL or name == "native_dropout":
         most = 1 if name in ("logical_not", "isnan", "isinf", "isfinite", "native_dropout") else 2
     if len(tensors) > most + 1 or (len(tensors) > 1 and name in _MAY_BE_RESULTS):
-        return None
+        return _UNKNOWN
     if len(tensors) == most + 1:  # the last one is where the result goes
-        out = different(tensors[-1])
-        return None if tensors[-1].shape != shape else _sum((_read(tensors[:-1]), out))
+        return (_read(tensors[:-1]), different(tensors[-1])) if tensors[-1].shape == shape else _UNKNOWN
     if name in TO_BOOL:
         if name == "bitwise_not" and tensors[0].dtype != "bool":
-            return None
+            return _UNKNOWN
         if len(tensors) > 1 and tensors[1].dtype == "bool" != tensors[0].dtype:
-            return None  # maybe where the result goes
-        return _sum((_read(tensors), made_of(shape, "bool")))
+            return _UNKNOWN  # maybe where the result goes
+        return _read(tensors), made_of(shape, "bool")
     kind = _kind(name, tensors)
     if kind is None:
-        return None
+        return _UNKNOWN
     mask = made_of(shape, "bool") if name == "native_dropout" else 0.0
-    return _sum((_read(tensors), made_of(shape, kind), mask))
+    return _read(tensors), made_of(shape, kind) + mask
 
 
 def _kind(name: str, tensors: Sequence[Tensor]) -> str | None:

@@ -19,6 +19,11 @@ the GPU's busy time, or it does not. Where the trace does not say it beyond doub
                      products in float32 and in nothing else: under autocast norms work on float32 anyway
     half_precision   products and convolutions in float32
     float64          operators on double
+    tf32, tensor_cores
+                     what multiplies beside the tensor cores, and why (`missed.py`)
+    tiny_kernels, tiny_products
+                     modules whose kernels are shorter than their launches (`tiny.py`)
+    chains, traffic  what moves bytes that need not be moved (`traffic.py`)
 
 All is judged by single calls (`CallRow`), never by what else goes by the same operator or module. A condition
 is denied only where little runs of which the trace does not say what it is.
@@ -30,30 +35,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
 
-from perfzero.attribute.breakdown import OPTIMIZER_ROW, Breakdown, Call, CallRow, SourceLine
+from perfzero.attribute.breakdown import OPTIMIZER_ROW, Breakdown, Call, CallRow
 from perfzero.attribute.layout import Layout, layout
-from perfzero.attribute.paths import parent, pattern, without_numbers
-from perfzero.traces import Tensor
-
-Topic = Literal[
-    "channels_last",
-    "alignment",
-    "fused_attention",
-    "fused_optimizer",
-    "activations",
-    "half_precision",
-    "float64",
-]
-
-NOTEWORTHY = 0.01
-"""Of the busy time. What takes less is no reason for a remedy, and too much to be called none."""
-
-MULTIPLE = 8
-"""Elements of 16 bit: 16 bytes, the unit in which tensor cores are fed."""
+from perfzero.attribute.missed import tensor_cores, tf32
+from perfzero.attribute.operations import GENERATED
+from perfzero.attribute.operators import HALF
+from perfzero.attribute.parts import (
+    NOTEWORTHY,
+    Condition,
+    Part,
+    Topic,
+    by_module,
+    dtype_of,
+    grouped,
+    operator_of,
+    shape_of,
+    share_of,
+)
+from perfzero.attribute.paths import parent
+from perfzero.attribute.products import is_convolution, is_product, unaligned_length
+from perfzero.attribute.tiny import tiny
+from perfzero.attribute.traffic import chained, traffic
 
 LEAST_SCORES = 64
 """Queries and keys from which fused kernels are known to be faster; of smaller windows nothing is said."""
@@ -74,8 +80,6 @@ FEW_LAUNCHES = 0.05
 FUSED_LAUNCHES = 8
 """Of an optimizer's step that is as good as fused: some groups of parameters, a norm, a step count."""
 
-HALF = ("c10::BFloat16", "c10::Half")
-MATRIX = ("aten::addmm", "aten::mm", "aten::bmm", "aten::baddbmm", "aten::addbmm", "aten::_scaled_mm")
 SOFTMAX = ("aten::_softmax", "aten::_softmax_backward_data", "aten::_safe_softmax")
 BATCHED = ("aten::bmm", "aten::baddbmm")
 ON_SCORES = frozenset({
@@ -85,35 +89,6 @@ ON_SCORES = frozenset({
 """What is done to scores element by element, without `aten::` and the `_` of what works in place."""
 
 TRANSPOSES = ("nchwtonhwc", "nhwctonchw")
-
-GENERATED = ("triton_poi_", "triton_red_", "triton_per_")
-"""How Inductor names kernels that hold no product: element by element, and reductions."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Calls that a condition concerns: the module or operator, the heaviest call, and where it comes from."""
-
-    name: str
-    share: float = 0.0
-    call: Call | None = None
-    source: SourceLine | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """
-    `holds`: it does, somewhere worth the remedy. `share`: of the busy time, in what it holds of; `rows`:
-    that, the heaviest first. `beside`: what goes with it elsewhere, such as transposes between layouts.
-    `left`: what the remedy leaves of the time in `share`, at least and at most, where known.
-    """
-
-    topic: Topic
-    holds: bool
-    share: float
-    rows: tuple[Part, ...] = ()
-    beside: float = 0.0
-    left: tuple[float, float] | None = None
 
 
 def conditions(breakdown: Breakdown) -> Mapping[Topic, Condition]:
@@ -125,37 +100,38 @@ def conditions(breakdown: Breakdown) -> Mapping[Topic, Condition]:
 
 
 def _channels_last(b: Breakdown) -> Condition | None:
-    convolutions = [r for r in b.calls if _is_convolution(r.call) and _dtype(r.call) in HALF]
+    convolutions = [r for r in b.calls if is_convolution(r.call) and dtype_of(r.call) in HALF]
     if not convolutions:
         return None
     planar = [r for r in convolutions if _image_layout(r.call) == "NCHW"]
-    transposes = _share(r for r in b.calls if any(word in r.kernel.lower() for word in TRANSPOSES))
-    if _share(planar) >= NOTEWORTHY:
-        return Condition("channels_last", True, _share(planar), _by_module(planar), transposes)
+    transposes = share_of(r for r in b.calls if any(word in r.kernel.lower() for word in TRANSPOSES))
+    if share_of(planar) >= NOTEWORTHY:
+        return Condition("channels_last", True, share_of(planar), by_module(planar), transposes)
     # Transposes without a convolution in NCHW are those of something that was not recorded.
-    others = _share(r for r in convolutions if _image_layout(r.call) not in ("NCHW", "channels-last"))
+    others = share_of(r for r in convolutions if _image_layout(r.call) not in ("NCHW", "channels-last"))
     return _denied("channels_last", b, others, transposes)
 
 
 def _alignment(b: Breakdown) -> Condition | None:
-    products = [(r, _is_unaligned(r)) for r in b.calls if _is(r.call, MATRIX) and _dtype(r.call) in HALF]
+    products = [(r, unaligned_length(r)) for r in b.calls if is_product(r.call) and dtype_of(r.call) in HALF]
     if not products:
         return None
-    unaligned = [r for r, so in products if so]
-    if _share(unaligned) >= NOTEWORTHY:
-        return Condition("alignment", True, _share(unaligned), _by_module(unaligned))
-    return _denied("alignment", b, _share(r for r, so in products if so is None))
+    unaligned = [r for r, length in products if length]
+    if share_of(unaligned) >= NOTEWORTHY:
+        rows = by_module(unaligned, lambda r: ("unaligned", unaligned_length(r) or 0))
+        return Condition("alignment", True, share_of(unaligned), rows)
+    return _denied("alignment", b, share_of(r for r, length in products if length is None))
 
 
 def _fused_attention(b: Breakdown) -> Condition | None:
-    if _share(r for r in b.calls if r.kernel.startswith("triton_")) >= NOTEWORTHY:
+    if share_of(r for r in b.calls if r.kernel.startswith("triton_")) >= NOTEWORTHY:
         return None  # a compiler's kernels say no more what they compute
-    softmax = [r for r in b.calls if _is(r.call, SOFTMAX) and len(_shape(r.call)) >= 3]
+    softmax = [r for r in b.calls if _is(r.call, SOFTMAX) and len(shape_of(r.call)) >= 3]
     found, understood = _on_scores(b, softmax)
     share = sum(part.share for part in found)
     if share >= NOTEWORTHY:
         return Condition("fused_attention", True, share, found, left=ATTENTION_LEFT)
-    return _denied("fused_attention", b, _share(softmax) - understood)
+    return _denied("fused_attention", b, share_of(softmax) - understood)
 
 
 def _on_scores(b: Breakdown, softmax: Sequence[CallRow]) -> tuple[tuple[Part, ...], float]:
@@ -166,7 +142,7 @@ def _on_scores(b: Breakdown, softmax: Sequence[CallRow]) -> tuple[tuple[Part, ..
             by_module.setdefault(row.module, []).append(row)
     shapes: dict[str, set[tuple[int, ...]]] = {}
     for row in softmax:
-        shape = _shape(row.call)
+        shape = shape_of(row.call)
         if row.module is None or len(shape) > 4 or min(shape[-2:]) < LEAST_SCORES:
             continue
         # A softmax may be a module of its own, and then the products are those of the one above.
@@ -178,8 +154,8 @@ def _on_scores(b: Breakdown, softmax: Sequence[CallRow]) -> tuple[tuple[Part, ..
     for module, rows in by_module.items():
         path = module if module in shapes else parent(module)
         kept += [(path, r) for r in rows if path in shapes and _works_on(r.call, shapes[path])]
-    understood = _share(r for _, r in kept if _is(r.call, SOFTMAX))
-    return _grouped((replace(r, module=path) for path, r in kept), lambda r: r.module or ""), understood
+    understood = share_of(r for _, r in kept if _is(r.call, SOFTMAX))
+    return grouped((replace(r, module=path) for path, r in kept), lambda r: r.module or ""), understood
 
 
 def _fused_optimizer(b: Breakdown) -> Condition | None:
@@ -191,34 +167,34 @@ def _fused_optimizer(b: Breakdown) -> Condition | None:
     unfused = sum(r.launches for r in its if _kind_of_update(r) != "fused")
     launches = sum(r.launches for r in single)
     if launches >= MANY_LAUNCHES * every and launches > FUSED_LAUNCHES * b.steps:
-        parts = _grouped(single, lambda _: OPTIMIZER_ROW)
-        return Condition("fused_optimizer", True, _share(single), parts)
+        parts = grouped(single, lambda _: OPTIMIZER_ROW)
+        return Condition("fused_optimizer", True, share_of(single), parts)
     few = unfused < FEW_LAUNCHES * every or unfused <= FUSED_LAUNCHES * b.steps
     return Condition("fused_optimizer", False, 0.0) if few else None
 
 
 def _activations(b: Breakdown) -> Condition | None:
     heavy = [r for r in b.calls if _is_heavy(r.call)]
-    wide = _share(r for r in heavy if _dtype(r.call) == "float")
-    halves = _share(r for r in heavy if _dtype(r.call) in HALF)
-    unclear = max(_share(heavy) - wide - halves, _unknown(b, generated=True))
+    wide = share_of(r for r in heavy if dtype_of(r.call) == "float")
+    halves = share_of(r for r in heavy if dtype_of(r.call) in HALF)
+    unclear = max(share_of(heavy) - wide - halves, _unknown(b, generated=True))
     if unclear >= NOTEWORTHY:
         return None
     others = [
         r
         for r in b.calls
-        if r.module is not None and r.call is not None and not _is_heavy(r.call) and _dtype(r.call)
+        if r.module is not None and r.call is not None and not _is_heavy(r.call) and dtype_of(r.call)
     ]
     if halves >= NOTEWORTHY > wide and others:
         return Condition("activations", False, 0.0)
-    floats = [r for r in others if _dtype(r.call) == "float"]
-    if wide < NOTEWORTHY or halves > 0 or _share(floats) < NOTEWORTHY:
+    floats = [r for r in others if dtype_of(r.call) == "float"]
+    if wide < NOTEWORTHY or halves > 0 or share_of(floats) < NOTEWORTHY:
         return None
-    return Condition("activations", True, _share(floats), _by_module(floats))
+    return Condition("activations", True, share_of(floats), by_module(floats))
 
 
 def _half_precision(b: Breakdown) -> Condition | None:
-    heavy = [r for r in b.calls if _is(r.call, MATRIX) or _is_convolution(r.call)]
+    heavy = [r for r in b.calls if is_product(r.call) or is_convolution(r.call)]
     return _in_type("half_precision", "float", heavy)
 
 
@@ -228,13 +204,13 @@ def _float64(b: Breakdown) -> Condition | None:
 
 def _in_type(topic: Topic, dtype: str, rows: Iterable[CallRow]) -> Condition | None:
     """Whether those of *rows* whose type is known work in *dtype*; None without any."""
-    known = [r for r in rows if _dtype(r.call)]
+    known = [r for r in rows if dtype_of(r.call)]
     if not known:
         return None
-    those = [r for r in known if _dtype(r.call) == dtype]
-    if _share(those) < NOTEWORTHY:
+    those = [r for r in known if dtype_of(r.call) == dtype]
+    if share_of(those) < NOTEWORTHY:
         return Condition(topic, False, 0.0)
-    return Condition(topic, True, _share(those), _grouped(those, _operator))
+    return Condition(topic, True, share_of(those), grouped(those, operator_of))
 
 
 _ASKED: Sequence[Callable[[Breakdown], Condition | None]] = (
@@ -245,46 +221,17 @@ _ASKED: Sequence[Callable[[Breakdown], Condition | None]] = (
     _activations,
     _half_precision,
     _float64,
+    tf32,
+    tensor_cores,
+    tiny,
+    chained,
+    traffic,
 )
 
 
 def _denied(topic: Topic, b: Breakdown, *unclear: float) -> Condition | None:
     """That *topic* does not hold, if shares of what is not understood are all too small to matter."""
     return Condition(topic, False, 0.0) if max(*unclear, _unknown(b)) < NOTEWORTHY else None
-
-
-def _share(rows: Iterable[CallRow]) -> float:
-    return sum(row.share for row in rows)
-
-
-def _by_module(rows: Iterable[CallRow]) -> tuple[Part, ...]:
-    """*rows* by module, those outside of modules by operator."""
-    return _grouped(rows, lambda row: _operator(row) if row.module is None else row.module)
-
-
-def _grouped(rows: Iterable[CallRow], name: Callable[[CallRow], str]) -> tuple[Part, ...]:
-    """*rows* by *name*, those taken together that differ in numbers only and make the same call."""
-    named: dict[str, list[CallRow]] = {}
-    for row in rows:
-        named.setdefault(name(row), []).append(row)
-    alike: dict[tuple[str, Call | None], list[str]] = {}
-    heaviest = {one: _heaviest(those) for one, those in named.items()}
-    for one, row in heaviest.items():
-        alike.setdefault((without_numbers(one), row.call), []).append(one)
-    parts = [
-        Part(pattern(those), sum(_share(named[one]) for one in those), call, heaviest[those[0]].source)
-        for (_, call), those in alike.items()
-    ]
-    return tuple(sorted(parts, key=lambda part: (-part.share, part.name)))
-
-
-def _heaviest(rows: Sequence[CallRow]) -> CallRow:
-    """Of the call that takes the most time, of those in the forward pass where there are any."""
-    forward = [row for row in rows if row.phase == "forward"] or rows
-    by_call: dict[Call | None, int] = {}
-    for row in forward:
-        by_call[row.call] = by_call.get(row.call, 0) + row.gpu_ns
-    return max(forward, key=lambda row: by_call[row.call])
 
 
 def _unknown(b: Breakdown, *, generated: bool = False) -> float:
@@ -295,7 +242,7 @@ def _unknown(b: Breakdown, *, generated: bool = False) -> float:
     What no operator launched, as at the edge of a trace, is known by name where operators launch the same.
     """
     told = {r.kernel for r in b.calls if _is_known(r)}
-    return _share(
+    return share_of(
         r
         for r in b.calls
         if r.kind == "kernel"
@@ -308,34 +255,17 @@ def _unknown(b: Breakdown, *, generated: bool = False) -> float:
 
 
 def _is_known(row: CallRow) -> bool:
-    name = _operator(row)
+    name = operator_of(row)
     return name.startswith("aten::") and not any(word in name for word in ("rnn", "lstm", "gru"))
-
-
-def _operator(row: CallRow) -> str:
-    return "" if row.call is None else row.call.operator
 
 
 def _is(call: Call | None, names: Sequence[str]) -> bool:
     return call is not None and call.operator in names
 
 
-def _is_convolution(call: Call | None) -> bool:
-    return call is not None and "conv" in call.operator and call.operator.startswith("aten::")
-
-
 def _is_heavy(call: Call | None) -> bool:
     """What a GPU has tensor cores for."""
-    return _is(call, MATRIX) or _is_convolution(call) or (call is not None and "attention" in call.operator)
-
-
-def _dtype(call: Call | None) -> str:
-    """The type of a call's main input; empty where it is not known."""
-    return "" if call is None or call.main is None else call.inputs[call.main].dtype
-
-
-def _shape(call: Call | None) -> tuple[int, ...]:
-    return () if call is None or call.main is None else call.inputs[call.main].shape
+    return is_product(call) or is_convolution(call) or (call is not None and "attention" in call.operator)
 
 
 def _image_layout(call: Call | None) -> Layout | None:
@@ -347,30 +277,6 @@ def _image_layout(call: Call | None) -> Layout | None:
     if weight[1] == 1 or (weight[2] == 1 and all(t.shape[2] == 1 for t in images)):
         return None
     return layout(images[0])
-
-
-def _is_unaligned(row: CallRow) -> bool | None:
-    """Whether a matrix of a product, or its result, lies in rows of an odd length; None where not known."""
-    matrices = [] if row.call is None else [t for t in row.call.inputs if len(t.shape) >= 2][-2:]
-    if len(matrices) < 2 or matrices[0].shape[-1] != matrices[1].shape[-2]:
-        return None
-    lengths = [_length_of_rows(tensor) for tensor in matrices]
-    if None in lengths:
-        # Without strides: the forward pass has its input and the result in rows.
-        if row.phase != "forward" or any(tensor.strides for tensor in matrices):
-            return None
-        lengths = [tensor.shape[-1] for tensor in matrices]
-    # A result with one column is a vector, which no multiple of 8 makes faster.
-    return any(n is not None and n > 1 and n % MULTIPLE for n in (*lengths, matrices[1].shape[-1]))
-
-
-def _length_of_rows(tensor: Tensor) -> int | None:
-    """How many elements follow each other in memory; None where that is not known, 1 of a single one."""
-    if len(tensor.strides) != len(tensor.shape):
-        return None
-    last = tuple(zip(tensor.shape[-2:], tensor.strides[-2:], strict=True))
-    dense = [size for size, stride in last if stride == 1 and size > 1]
-    return dense[0] if len(dense) == 1 else 1 if all(size == 1 for size, _ in last) else None
 
 
 def _flat(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -404,7 +310,7 @@ def _works_on(call: Call | None, flats: set[tuple[int, ...]]) -> bool:
 
 def _kind_of_update(row: CallRow) -> Literal["single", "listed", "fused"]:
     """Whether a kernel of the optimizer does one thing to one tensor, one to many, or all to many."""
-    operator, kernel = _operator(row), row.kernel.lower()
+    operator, kernel = operator_of(row), row.kernel.lower()
     if "fused" in operator.lower() or ("multi_tensor_apply" in kernel and "foreach" not in operator):
         return "fused"
     listed = "foreach" in operator or "foreach" in kernel

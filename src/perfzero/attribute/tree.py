@@ -34,12 +34,14 @@ from perfzero.attribute.breakdown import (
     Breakdown,
     Call,
     CallRow,
+    Chain,
     GpuTime,
     KernelRow,
     Module,
     Row,
     SourceLine,
 )
+from perfzero.attribute.chains import chains
 from perfzero.attribute.counted import Counted, Counting, Sampled, count
 from perfzero.attribute.earlier import is_earlier, without_earlier
 from perfzero.attribute.layout import layout
@@ -96,6 +98,7 @@ def break_down(trace: Trace, samples: Samples | None = None, ceilings: Ceilings 
         kernels=table.kernels(),
         doubts=(*trace.doubts, *_doubts(trace, table)),
         calls=table.calls(),
+        chains=table.chains(),
         roofline=table.demand.roofline(np.arange(len(trace.work)), whole=True),
     )
     if samples is None or not len(samples) or not len(trace.work):
@@ -197,8 +200,8 @@ class _Table:
         inputs = _mapped(operators.inputs, owners.operator)
         self.call, self._calls = _numbered(zip(self._operator.tolist(), inputs.tolist(), strict=True))
         self.call[self._operator < 0] = -1
-        calls = {n: self._call_at(n) for n in np.unique(self.call).tolist() if n >= 0}
-        self.demand: Demand = demand(trace.work, owners.operator, self.call, calls, owners.replay)
+        self.calls_at = {n: self._call_at(n) for n in np.unique(self.call).tolist() if n >= 0}
+        self.demand: Demand = demand(trace.work, owners.operator, self.call, self.calls_at, owners.replay)
         self.rows_of: dict[int, IntArray] = {}  # of each row that was made, by its identity
         self.below: dict[str, IntArray] = {}  # of each module with those below it
         self._source, self._sources = self._different_sources()
@@ -347,10 +350,9 @@ class _Table:
         gpu_ns, launches = np.zeros((2, len(different)), np.int64)
         np.add.at(gpu_ns, group.reshape(-1), self.length_ns)
         np.add.at(launches, group.reshape(-1), (~self.owners.replay).astype(np.int64))
-        calls = {number: self._call_at(number) for number in np.unique(self.call).tolist() if number >= 0}
         return tuple(
             CallRow(
-                calls.get(call),
+                self.calls_at.get(call),
                 PHASES[phase],
                 None if path < 0 else self._paths[path],
                 work.names[name],
@@ -367,6 +369,14 @@ class _Table:
                 self._source[first].tolist(),
                 strict=True,
             )
+        )
+
+    def chains(self) -> tuple[Chain, ...]:
+        """What works element by element one after another."""
+        call = np.where(self.owners.replay | (self.owners.phase == OPTIMIZER), -1, self.call)
+        sources = [self._sources[number] for number in self._source.tolist()]
+        return chains(
+            self.trace.work, call, self.calls_at, self._path, self._paths, self.owners.phase, sources
         )
 
     def _own(self) -> dict[str, IntArray]:

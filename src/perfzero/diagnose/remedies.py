@@ -205,12 +205,18 @@ OFFERS: tuple[Offer, ...] = (
             'Record the step into a CUDA graph: torch.compile(mode="reduce-overhead") or torch.cuda.graph.',
             ("shapes do not change", "no read-back to the host within the step"),
             "launches_per_s and gr_active rise, host_main_cpu falls.",
+            topic="tiny_products",
         ),
         always,
     ),
     Offer(
         "launch_bound",
-        Remedy("Launch less: torch.compile, and a fused optimizer (fused=True).", (), "mean_kernel_s rises."),
+        Remedy(
+            "Launch less: torch.compile, and a fused optimizer (fused=True).",
+            (),
+            "mean_kernel_s rises.",
+            topic="tiny_kernels",
+        ),
         always,
     ),
     Offer(
@@ -375,6 +381,7 @@ OFFERS: tuple[Offer, ...] = (
             "Fuse elementwise operations so that intermediate results never reach memory: torch.compile.",
             (),
             "Bytes per step (dram_read_bytes_per_s x step time) fall.",
+            topic="chains",
         ),
         always,
     ),
@@ -429,9 +436,9 @@ OFFERS: tuple[Offer, ...] = (
         "fp32_path",
         Remedy(
             'Allow TF32: torch.set_float32_matmul_precision("high").',
-            ("a relative error of 1e-3 per product is acceptable",),
+            ("it is off", "a relative error of 1e-3 per product is acceptable"),
             "tensor_active rises, fma_active falls.",
-            topic="half_precision",
+            topic="tf32",
         ),
         has_tf32,
         "tf32",
@@ -501,6 +508,17 @@ OFFERS: tuple[Offer, ...] = (
             ("some are not",),
             "tensor_active rises.",
             topic="alignment",
+        ),
+        always,
+    ),
+    Offer(
+        "tensor_starved",
+        Remedy(
+            "Bring all products to the tensor cores: in a 16-bit type or TF32, of matrices instead of "
+            "vectors, in few groups.",
+            ("some miss them",),
+            "tensor_active rises.",
+            topic="tensor_cores",
         ),
         always,
     ),

@@ -6,7 +6,8 @@ look shows whether that is so (`attribute/conditions.py`). Where it is, the cond
 of which it holds are named, and the remedy comes before those that are still supposed, the one with the most
 to gain first. Where it is not, the remedy is left out: it would change nothing. A remedy shows a gain only
 if that was computed for it: one that comes first by what was seen does not take over the gain of another.
-Each GPU is told by looks at the processes on it.
+Each GPU is told by looks at the processes on it. Beside a finding that the device memory is the limit stand
+the modules that move most of the bytes, and how many need not be moved.
 
 Stacks say which line of the program the GPU waits for (`attribute/stacks.py`). The remedy for what the host
 does there names it instead of what it might be, and comes first. Where counters saw host and GPU wait for
@@ -23,8 +24,9 @@ from typing import cast
 
 from perfzero import text
 from perfzero.attribute.breakdown import Breakdown
-from perfzero.attribute.conditions import Condition, Part, Topic, conditions
+from perfzero.attribute.conditions import conditions
 from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, Activity
+from perfzero.attribute.parts import Condition, Part, Topic
 from perfzero.attribute.stacks import HostCauses
 from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Remedy
 from perfzero.report.breakdown import given
@@ -40,11 +42,16 @@ SETTLED: Mapping[Topic, str] = {
     "fused_optimizer": "the optimizer makes many of the launches",
     "fused_attention": "attention computes its scores one by one",
     "activations": "they are in float32 now",
+    "tf32": "it is off",
+    "tensor_cores": "some miss them",
 }
 """The condition of a remedy that a look settles, by its topic."""
 
 MADE_FOR: Mapping[str, str] = {"launch_bound": "Record the step into a CUDA graph"}
 """How the remedy begins that a finding's gain was computed for, by rule, where that is not the first one."""
+
+BEYOND = 0.05
+"""Of all bytes. With fewer that need not be moved, there is nothing to be gained by moving less."""
 
 MOSTLY = 0.5
 """Of the idle time; a line with less does not say alone what a finding of idle time comes of."""
@@ -184,6 +191,8 @@ def _answered(finding: Finding, activity: Activity, sentence: str) -> Finding:
 def _settled(
     finding: Finding, seen: Mapping[Topic, Condition], busy: float, say: Mapping[str, str]
 ) -> Finding:
+    if finding.rule == "memory_bound" and "traffic" in seen:
+        finding = replace(finding, because=(*finding.because, _traffic(seen["traffic"], say)))
     before = _with_gain(finding)
     sure: list[Remedy] = []
     supposed: list[Remedy] = []
@@ -225,13 +234,29 @@ def _most(remedy: Remedy) -> float:
 
 
 def _named(remedy: Remedy, condition: Condition, need: str, busy: float, say: Mapping[str, str]) -> Remedy:
+    spared = ""
+    if condition.spared is not None:
+        least, most = map(text.percent, condition.spared)
+        spared = say["spared"].format(least=least, most=most)
     sentence = say[f"seen_{condition.topic}"].format(
-        rows=_rows(condition.rows), share=text.percent(condition.share), beside=text.percent(condition.beside)
+        rows=_rows(condition.rows, say),
+        share=text.percent(condition.share),
+        beside=text.percent(condition.beside),
+        spared=spared,
     )
     gain = remedy.gain
     if condition.left is not None:
         gain = _gain(condition.share * busy, condition.left, say)
     return replace(remedy, needs=tuple(n for n in remedy.needs if n != need), seen=sentence, gain=gain)
+
+
+def _traffic(condition: Condition, say: Mapping[str, str]) -> str:
+    """The modules that move most of the bytes, each with its share and what it has to."""
+    told = [f"{row.name} {text.percent(row.share)}{_why(row, say)}" for row in condition.rows[:NAMED]]
+    beyond = ""
+    if condition.beside >= BEYOND:
+        beyond = say["beyond"].format(share=text.percent(condition.beside))
+    return say["traffic"].format(rows=", ".join(told), beyond=beyond)
 
 
 def _gain(share: float, left: tuple[float, float], say: Mapping[str, str]) -> Gain | None:
@@ -242,12 +267,22 @@ def _gain(share: float, left: tuple[float, float], say: Mapping[str, str]) -> Ga
     return Gain(least, most, say["seen_gain"])
 
 
-def _rows(rows: tuple[Part, ...]) -> str:
-    """The heaviest of *rows* with what goes in, how many more there are, and the line of the first."""
-    told = [" ".join(part for part in (row.name, given(row.call)) if part) for row in rows[:NAMED]]
+def _rows(rows: tuple[Part, ...], say: Mapping[str, str]) -> str:
+    """The heaviest of *rows* with what goes in and why, how many more there are, and the first one's line."""
+    told = [" ".join(p for p in (row.name, given(row.call)) if p) + _why(row, say) for row in rows[:NAMED]]
     more = len(rows) - len(told)
     names = ", ".join(told) + (f" and {more} more" if more else "")
     source = rows[0].source if rows else None
     if source is None or source.line is None:
         return names
     return f"{names} ({posixpath.basename(source.file)}:{source.line})"
+
+
+def _why(row: Part, say: Mapping[str, str]) -> str:
+    if not row.why:
+        return ""
+    number = row.number
+    words = say[f"why_{row.why}"].format(
+        number=f"{number:.0f}", times=f"{number:.1f}", length=text.quantity(number / 1e9, "seconds")
+    )
+    return f" ({words})"
