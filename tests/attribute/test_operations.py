@@ -90,6 +90,20 @@ def test_without_a_backward_pass_or_with_two_strides_the_result_is_not_known() -
     assert operations(FORWARD, outputs([FORWARD, BACKWARD, other])) is None
 
 
+def test_a_line_goes_to_cudnn_as_an_image_of_one_row() -> None:
+    line, weights, result = tensor(8, 64, 100), tensor(32, 64, 3), tensor(8, 32, 98)
+    forward = call("cudnn_convolution", tensor(8, 64, 1, 100), tensor(32, 64, 1, 3))
+    backward = call("convolution_backward", result, line, weights)
+
+    assert operations(forward, outputs([forward, backward])) == 2 * 8 * 98 * 32 * 64 * 3
+    assert alone(backward) == 2 * 8 * 98 * 32 * 64 * 3
+
+
+def test_channels_that_fit_no_convolution_are_not_known() -> None:
+    assert alone(call("convolution_backward", tensor(*RESULT), tensor(*IMAGE), tensor(128, 48, 3, 3))) is None
+    assert alone(call("convolution_backward", tensor(*RESULT), tensor(*IMAGE), tensor(96, 64, 3, 3))) is None
+
+
 def test_each_group_multiplies_its_own_channels() -> None:
     image, weights = tensor(8, 64, 56, 56), tensor(64, 1, 3, 3)
     depthwise = call("convolution_backward", tensor(8, 64, 56, 56), image, weights)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -82,6 +83,25 @@ def test_ranks_on_gpus_of_their_own_each_get_theirs(tmp_path: Path) -> None:
     told, _ = reads(recorded(tmp_path / "r", look(7, 0), look(8, 1), gpus=2))
 
     assert told == {f"look-{pid}.json.gz": pytest.approx(240, rel=0.05) for pid in (7, 8)}
+
+
+def test_what_was_counted_is_held_against_what_its_own_gpu_does_at_most(tmp_path: Path) -> None:
+    recording = open_recording(recorded(tmp_path / "r", look(7, 0), look(8, 1), gpus=2))
+    known = replace(recording.observation(1), gpu=Gpu(
+        1, "GPU-1", "NVIDIA H200", memory_clock_max_hz=3.201e9, memory_bus_bits=6016
+    ))  # fmt: skip
+    found, _ = broken_down(recording, {0: recording.observation(0), 1: known})
+    roofs = {file: b.ceilings.dram for file, b in found.items() if b.ceilings is not None}
+
+    assert math.isnan(roofs["look-7.json.gz"])
+    assert roofs["look-8.json.gz"] == pytest.approx(4.3e12, rel=0.01)
+
+
+def test_what_was_not_counted_is_held_against_nothing(tmp_path: Path) -> None:
+    recording = open_recording(recorded(tmp_path / "r", look(7, 0), look(8, 0)))
+    found, _ = broken_down(recording, {0: recording.observation(0)})
+
+    assert [breakdown.ceilings for breakdown in found.values()] == [None, None]
 
 
 @pytest.mark.parametrize(("one", "other"), [((0,), (0,)), ((0,), ()), ((), ())])

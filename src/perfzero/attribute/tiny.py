@@ -33,7 +33,7 @@ def tiny(b: Breakdown) -> Condition | None:
     every = sum(row.launches for row in b.calls)
     modules: dict[str, list[CallRow]] = {}
     for row in b.calls:
-        if row.kind == "kernel" and row.module is not None and row.launches and row.phase != "optimizer":
+        if row.kind == "kernel" and row.module is not None and row.launches:
             modules.setdefault(row.module, []).append(row)
     short = {path: rows for path, rows in modules.items() if _mean_ns(rows) < TINY_NS}
     count = sum(row.launches for rows in short.values() for row in rows)
