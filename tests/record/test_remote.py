@@ -15,6 +15,7 @@ import pytest
 
 from perfzero.record import look as look_module
 from perfzero.record import remote
+from perfzero.record.launch import Invoker
 from perfzero.record.look import Looks
 from perfzero.record.remote import Asker, Closed, Entrance, Python, Rights, asker, python_in, rights_of
 from perfzero.values import Look
@@ -326,9 +327,9 @@ def test_the_file_read_twice_brings_one_agent_and_a_later_recorder_one_more_look
     asks_for(tmp_path, monkeypatch)
     program, ended = started(), Ended()
     entrance, looks = entered(program.pid, ended, until=lambda entrance, looks: bool(looks.agents))
-    script = Path(looks.environment({})["PYTHONPATH"]) / look_module.ENTER
-    (script.parent / f"entered-{program.pid}").unlink()
-    (tmp_path / "end.ask").write_text(str(script))
+    (Path(looks.environment({})["PYTHONPATH"]) / f"entered-{program.pid}").unlink()
+    [script] = (tmp_path / "end.read").read_text().splitlines()
+    (tmp_path / "end.ask").write_text(script)
     deadline = time.monotonic() + 0.5
     while time.monotonic() < deadline:
         looks.hear()
@@ -357,7 +358,7 @@ def test_a_program_that_stays_in_one_call_is_told_of_and_reads_an_empty_file_in_
     assert ended.said == [
         f"no look into process {program.pid}: its main thread has been inside one call for 0 s"
     ]
-    assert Path(script).name == look_module.ENTER
+    assert Path(script).name == remote.ENTER
     assert not Path(script).exists()
     assert (tmp_path / "end.ask").read_text() == "/dev/null"
 
@@ -388,6 +389,71 @@ def test_whatever_is_wrong_with_the_agent_is_not_the_programs_trouble(
     close(*entered(program.pid, ended, until=closed))
 
     assert outcome(program, tmp_path) == "['_perfzero_agent'] True\n"
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root enters programs of others")
+
+
+@needs_root
+def test_what_another_users_program_reads_is_roots_and_for_its_group_alone(tmp_path: Path) -> None:
+    code = remote.Code(Invoker("x", 4711, 815, "/nonexistent"), tmp_path)
+    seen = [code.path, *code.path.iterdir()]
+    modes = {path.name: (path.stat().st_uid, oct(path.stat().st_mode & 0o777)) for path in seen}
+    assert (code.path.stat().st_gid, modes.pop(code.path.name)) == (815, (0, "0o750"))
+    assert modes == dict.fromkeys([remote.ENTER, *look_module.FILES[1:]], (0, "0o644"))
+    code.close()
+
+    assert not code.path.exists()
+
+
+def test_where_others_than_root_can_write_there_is_no_code_for_another_users_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o777)
+    monkeypatch.setattr(remote, "_SHARED", (str(tmp_path), str(tmp_path / "none")))
+
+    with pytest.raises(OSError, match="only root can write"):
+        remote.Code(Invoker("x", 4711, 815, "/nonexistent"), tmp_path)
+
+
+@pytest.mark.parametrize(("owner", "entered"), [("ours", True), ("another", False)])
+def test_a_process_that_has_become_another_users_does_nothing(
+    owner: str, entered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meeting, code = tmp_path / "meeting", tmp_path / "code"
+    meeting.mkdir()
+    code.mkdir()
+    (code / "_perfzero_agent.py").write_text("def begin(address, main): pass\n")
+    seen = os.lstat
+    if owner == "another":
+        monkeypatch.setattr("os.lstat", lambda path: os.stat_result((0o40700, 1, 1, 1, 4711, 1, 1, 1, 1, 1)))
+    space: dict[str, Any] = {}
+    exec((look_module.AGENT / remote.ENTER).read_text(), space)
+    space["_enter"](str(code), str(meeting))
+    deadline = time.monotonic() + 0.3
+    while time.monotonic() < deadline and "_perfzero_agent" not in sys.modules:
+        time.sleep(0.01)
+    monkeypatch.setattr("os.lstat", seen)
+
+    assert ("_perfzero_agent" in sys.modules) is entered
+    assert [path.name for path in meeting.iterdir()] == [f"entered-{os.getpid()}"] * entered
+    sys.modules.pop("_perfzero_agent", None)
+
+
+def test_where_no_folder_can_be_made_that_is_said_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    asks_for(tmp_path, monkeypatch)
+    monkeypatch.setattr(remote, "Code", full)
+    ended = Ended()
+    entrance, looks = entered(os.getpid(), ended, until=closed)
+
+    assert ended.said == [f"no look into process {os.getpid()}: No space left on device"]
+    assert looks.environment({}) == {}
+    close(entrance, looks)
 
 
 # --- Python 3.14 itself -------------------------------------------------------------------------

@@ -42,9 +42,6 @@ from perfzero.values import Look
 AGENT = Path(__file__).parent / "agent"
 FILES = ("sitecustomize.py", "_perfzero_agent.py", "_perfzero_cupti.py")
 
-ENTER = "_perfzero_enter.py"
-"""What a program that runs already reads, see there."""
-
 STEPS = 3
 """Traced: the first may still feel the profiler's start, and two are few enough to cost little ..."""
 
@@ -176,19 +173,12 @@ class Looks:
         self._step_s = 0.0
         self._until_s = 0.0  # by the monotonic clock
 
-    def open(self, user: Invoker | None, *, running: bool = False) -> Path:
-        """
-        Prepare the meeting place, for a program of *user*, and say where it is. Raises OSError.
-
-        For one that is *running* already there is a file to read (`ENTER`).
-        """
+    def open(self, user: Invoker | None) -> Path:
+        """Prepare the meeting place, for a program of *user*, and say where it is. Raises OSError."""
         path = Path(tempfile.mkdtemp(prefix="perfzero-", dir=parent_of(user)))
         try:
             for name in FILES:
                 shutil.copyfile(AGENT / name, path / name)
-            if running:
-                call = f"\n_enter({str(path)!r})\n"
-                (path / ENTER).write_text((AGENT / ENTER).read_text() + call)
             server = socket.socket(socket.AF_UNIX)
             server.setblocking(False)
             server.bind(str(path / "agent"))

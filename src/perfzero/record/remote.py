@@ -9,6 +9,10 @@ between two of its statements. Who calls it has to be of the same version, so a 
                     are, root only if nobody but root, and who called sudo, can have put it there and what it
                     imports first (`trusted`); else the program's user
 
+What is read lies in a folder of ours, not in the meeting place, which is the program's user's (`Code`). For
+between our checks and the child's asking the process may have become another one's, by `sudo` or the like:
+then it would run what the user has put there.
+
 The version is told from the names of mapped files, so nothing is run to learn it. Whoever does not see the
 files that we see (a container) is not entered: the script would be another one there.
 
@@ -19,20 +23,25 @@ file by the end. Then it is asked to read an empty one in its place, for ours wi
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pwd
 import re
+import shutil
+import stat
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
+from perfzero.record import look
 from perfzero.record.launch import Invoker
-from perfzero.record.look import ENTER, Looks
+from perfzero.record.look import Looks
 from perfzero.sources._find_libcupti import trusted
 from perfzero.store.decode import clean_text
 
@@ -47,6 +56,9 @@ ANSWERS_WITHIN_S = 5.0
 
 ENDS_S = 1.0
 """How long a child is waited for that was ended, or that withdraws the question."""
+
+ENTER = "_perfzero_enter.py"
+"""What is read, see there."""
 
 NOTHING = "/dev/null"
 """What is read in place of a file that is gone."""
@@ -67,6 +79,8 @@ _VERSIONS = tuple(
     )
 )
 """What names of mapped files tell of Python's minor version, the surest first."""
+
+_SHARED = ("/run", "/var/lib")
 
 _LIBS = ("lib", "lib64")
 
@@ -202,6 +216,50 @@ def first_import(program: str, python: Python) -> Path:
     return next((place for place in places if place.exists()), places[0])
 
 
+class Code:
+    """
+    A folder with the agent and what is read of it, which nobody but *user*'s group and we can enter.
+
+    Nobody but we can change it, nor make another one of its name (for root's see `_SHARED`). Raises OSError.
+    """
+
+    def __init__(self, user: Invoker | None, meeting: Path) -> None:
+        parent = look.parent_of(None) if user is None else _shared()
+        self.path = Path(tempfile.mkdtemp(prefix="perfzero-", dir=parent))
+        try:
+            for name in look.FILES[1:]:
+                shutil.copyfile(look.AGENT / name, self.path / name)
+            call = f"\n_enter({str(self.path)!r}, {str(meeting)!r})\n"
+            (self.path / ENTER).write_text((look.AGENT / ENTER).read_text() + call)
+            if user is not None:
+                for entry in self.path.iterdir():
+                    entry.chmod(0o644)
+                os.chown(self.path, -1, user.gid)
+                self.path.chmod(0o750)
+        except OSError:
+            self.close()
+            raise
+
+    @property
+    def script(self) -> str:
+        """The file to be read."""
+        return str(self.path / ENTER)
+
+    def close(self) -> None:
+        """Remove it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _shared() -> Path:
+    """A folder in which only root can write, and which others can pass. Raises OSError without one."""
+    for place in map(Path, _SHARED):
+        with contextlib.suppress(OSError):
+            seen = place.lstat()
+            if stat.S_ISDIR(seen.st_mode) and seen.st_uid == 0 and seen.st_mode & 0o023 == 0o001:
+                return place
+    raise OSError(errno.EACCES, "no folder in which only root can write")
+
+
 Stage = Literal["asking", "asked", "over"]
 """A child is asking; it has, and the process is to read the file; nothing more is awaited."""
 
@@ -241,6 +299,8 @@ class Entrance:
         self._begun = False
         self._asked: list[_Asked] = []
         self._place = Path()
+        self._code: Code | None = None
+        self._rights: Rights | None = None  # of those for whom it is
 
     def ready(self, pids: Iterable[int]) -> bool:
         """
@@ -258,7 +318,6 @@ class Entrance:
         return all(one.stage == "over" for one in self._asked)
 
     def _begin(self, pids: Sequence[int]) -> None:
-        opened: Rights | None = None
         for pid in pids:
             try:
                 rights = rights_of(pid)
@@ -268,14 +327,17 @@ class Entrance:
                 if not python.opens:
                     raise Closed(f"its Python is {python}, and only 3.14 or later lets somebody in")
                 who = asker(pid, python, rights)
-                if opened is None:
-                    self._place, opened = self._looks.open(rights.user, running=True), rights
-                if rights.uid != opened.uid:
-                    raise Closed("it is another user's than the first one")
-                self._asked.append(_asking(pid, who, str(self._place / ENTER)))
+                if self._code is None:
+                    self._place = self._looks.open(rights.user)
+                    self._code, self._rights = Code(rights.user, self._place), rights
+                if rights != self._rights:
+                    raise Closed("it is another user's than the first one, or of other groups")
+                self._asked.append(_asking(pid, who, self._code.script))
             except Closed as error:
                 self._close(pid, str(error))
             except (OSError, subprocess.SubprocessError) as error:
+                if self._code is None:
+                    self._looks.close()
                 self._close(pid, str(getattr(error, "strerror", None) or error))
 
     def _follow(self, one: _Asked, *, came: bool) -> None:
@@ -316,6 +378,9 @@ class Entrance:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 one.child.wait(ENDS_S)
             one.end()
+        if self._code is not None:
+            self._code.close()
+            self._code = None
 
 
 def _asking(pid: int, who: Asker, script: str) -> _Asked:

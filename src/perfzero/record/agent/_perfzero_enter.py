@@ -3,13 +3,15 @@ How the agent gets into a program that runs already: Python 3.14 and later read 
 
 The recorder puts this file beside the agent, with a call of `_enter` at its end, and has the program's main
 thread read it, between two of its statements. There is nothing but the start of a thread, for what a handler
-of a signal raises meanwhile is lost: Python lets no exception out of here. That thread says that the file was
-read, and loads the agent. `sys.path` stays as it is, and so does an agent that works for this recorder
-already; one of an earlier recorder is replaced, for it may be of another version.
+of a signal raises meanwhile is lost: Python lets no exception out of here. That thread says in the meeting
+place that the file was read, and loads the agent from *code*. A process to which the meeting place does not
+belong has become somebody else's since it was asked, and does nothing. `sys.path` stays as it is, and so does
+an agent that works for this recorder already; one of an earlier recorder is replaced, for it may be of
+another version.
 """
 
 
-def _enter(folder):  # type: ignore[no-untyped-def]
+def _enter(code, folder):  # type: ignore[no-untyped-def]
     import _thread
 
     def load(main):  # type: ignore[no-untyped-def]
@@ -17,17 +19,19 @@ def _enter(folder):  # type: ignore[no-untyped-def]
         import sys
 
         try:
+            if os.lstat(folder).st_uid not in (0, os.getuid()):
+                return
             with open(f"{folder}/entered-{os.getpid()}", "x"):
                 pass
             name, address = "_perfzero_agent", f"{folder}/agent"
             if getattr(sys.modules.get(name), "_begun", "") == address:
                 return
             module = type(sys)(name)
-            module.__file__ = f"{folder}/{name}.py"
+            module.__file__ = f"{code}/{name}.py"
             with open(module.__file__, "rb") as file:
-                code = compile(file.read(), module.__file__, "exec", dont_inherit=True)
+                compiled = compile(file.read(), module.__file__, "exec", dont_inherit=True)
             sys.modules[name] = module
-            exec(code, module.__dict__)
+            exec(compiled, module.__dict__)
             module.begin(address, main)
         except Exception:  # whatever is wrong with us must not be the program's trouble
             pass
