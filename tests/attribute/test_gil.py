@@ -134,6 +134,27 @@ def test_a_look_is_told_of_who_held_it_then_else_of_who_did_right_after_else_of_
     assert lines_of([*early, *in_a, *in_b, *late], held) == [7] * 13 + [3] * 13
 
 
+def test_who_takes_it_right_after_a_look_is_told_before_who_held_it_at_the_nearest_one() -> None:
+    rows = [(0, 1, (HOLDS, THREAD)), (70, 1, ()), (70, 0, (MODULE,)), (100, 0, ()), (100, 2, (OTHER, THREAD))]
+
+    assert lines_of([*range(40, 60), 85, 90], holders(rows)) == [7] * 20 + [3, 3]
+
+
+def test_a_few_waits_tell_nothing() -> None:
+    assert held_up(use(np.arange(LEAST_WAITS), HELD), text_of) is not None
+    assert held_up(use(np.arange(LEAST_WAITS - 1), HELD), text_of) is None
+
+
+def test_only_the_line_at_which_it_waited_loses_by_it() -> None:
+    stacks, samples = made([(at(13), 5, []), (at(15), 5, []), (at(12, CALL), 20, [(0, 20)])])
+    waits = use(every(30, 5, 10), HELD)
+    found = host_causes(HostStacks(stacks.processes, {**stacks.lines, **TEXTS}, gil=waits), samples)
+
+    assert by_text(found, "time.sleep(1)").share == pytest.approx(0.5, abs=0.06)
+    assert by_text(found, "ids = tokenise(words)").share == pytest.approx(0.5, abs=0.05)
+    assert all(cause.share < 0.1 for cause in found.causes if cause.frame.line == 15)
+
+
 def test_a_main_thread_that_never_gets_the_gil_is_held_up_all_the_same() -> None:
     assert lines_of(range(100, 130), holders([(0, 5, (HOLDS, THREAD))])) == [7] * 30
 

@@ -19,6 +19,7 @@ from perfzero.store.stacks import chrome_trace, read_stacks, slim_stacks, write_
 
 MAIN = Frame("/job/train.py", 41, "main")
 INNER = Frame("/job/data.py", 7, "load")
+HOLDER = Frame("/job/prepare.py", 9, "prepare")
 
 
 def process(**changes: Any) -> ProcessStacks:
@@ -56,7 +57,7 @@ def gil(**changes: Any) -> GilUse:
         "time_ns": 10**18 + np.array([2, 11, 950], np.int64) * 1_000_000,
         "waits": np.array([0, 1, 0]),
         "rate_hz": 100.0,
-        "holders": process(stacks=((1,), ())),
+        "holders": process(stacks=((1,), ()), frames=(MAIN, HOLDER)),
     }
     return GilUse(**{**given, **changes})
 
@@ -114,7 +115,7 @@ def test_of_the_gil_is_shared_what_lies_in_the_time_and_no_folder() -> None:
     whole = slim_stacks(stacks, 0, 2 * 10**18, hide=str).gil
     assert whole is not None
     assert whole.holders is not None
-    assert [frame.file for frame in whole.holders.frames] == ["data.py"]
+    assert [frame.file for frame in whole.holders.frames] == ["prepare.py"]
     assert slim_stacks(stacks, 0, 10**18, hide=str).gil is None
 
 

@@ -483,8 +483,6 @@ def _with_gil(
     leaf[use.waits > 0] = held.line + len(leaves)
     looks = _Looks(use.time_ns[known], value[known], leaf[known])
     waiting = looks.leaf >= 0
-    if np.sum(looks.idle * waiting) < WORTH * np.sum(looks.idle):
-        return list(leaves), moments, None
     # The moment before a look says where the main thread was by then.
     at = moments.leaf[np.maximum(np.searchsorted(moments.time_ns, looks.time_ns, side="right") - 1, 0)]
     then = idle.at(moments.time_ns)
