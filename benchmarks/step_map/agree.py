@@ -174,7 +174,7 @@ def agreement(found: StepMap, folded, beside: Samples, work: Work, classes: np.n
     rows = np.column_stack(
         [np.minimum(np.tile(profile[n], times)[: folded.bins] / full[n], 1.0) for n in names]
     )
-    place = int(np.argmin(misfits(rows, folded, full, names)[0]))
+    place = int(np.argmin(misfits(rows, folded, full, names)))
     truth /= truth.sum()
     kernels_ms = np.median(whole) / 1e6
     print(f"  map of {found.step_s * 1e3:.1f} ms, {times} of {kernels_ms:.1f} ms of kernels; at bin {place}")

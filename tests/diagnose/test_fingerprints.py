@@ -59,6 +59,13 @@ def test_attention_over_many_kernels_is_known_only_with_little_memory():
     assert kind_of({**READ["attention"], "dram_read_bytes": 1.6e12}, fine=False) == "mixed"
 
 
+def test_a_product_with_some_fp32_work_issues_too_little_for_attention():
+    beside = {**READ["attention"], "tensor_active": 0.45, "sm_issue": 0.13}
+
+    assert kind_of(beside) == "gemm"
+    assert kind_of({**beside, "sm_issue": 0.4}) == "attention"
+
+
 def test_what_single_kernels_say_means_are_too_unsure_of():
     """A tensor activity of 0.3 is a slow product, or a good one for a third of the time."""
     assert kind_of({**READ["gemm"], "tensor_active": 0.3}) == "gemm"

@@ -13,7 +13,7 @@ import pytest
 from perfzero.diagnose.evidence import collect
 from perfzero.diagnose.step_map import FEW_STEPS, NOT_ALIKE, step_map_of
 from perfzero.diagnose.verdict import StepMap
-from perfzero.sources.synthetic import Phase, observe
+from perfzero.sources.synthetic import START_NS, Phase, observe, signal
 from perfzero.store.reader import open_recording
 from perfzero.values import Observation, Samples
 
@@ -117,6 +117,51 @@ def test_writes_as_many_as_reads_are_no_optimizer():
     assert "optimizer" not in {p.kind for p in found.phases}
 
 
+def test_most_of_a_step_is_no_optimizer():
+    found = mapped(observe([Phase(0.050, GEMM), Phase(0.040, ADAM), Phase(0.010)]))
+
+    assert "optimizer" not in {p.kind for p in found.phases}
+
+
+def test_what_moves_now_more_and_now_less_is_no_optimizer():
+    """Same shares of writes, half of the rate: an optimizer does the same to every weight."""
+    slower = {**ADAM, "dram_read_bytes": 1.15e12, "dram_write_bytes": 0.9e12}
+    parts = [Phase(0.050, GEMM), Phase(0.010, ADAM), Phase(0.010, slower), Phase(0.030)]
+
+    assert "optimizer" not in {p.kind for p in mapped(observe(parts)).phases}
+    assert "optimizer" in {p.kind for p in mapped(observe([*parts[:2], *parts[3:]])).phases}
+
+
+def test_what_has_products_in_it_is_no_optimizer():
+    """Slow products for 15 % of its time: their mean activity is as low as that of none."""
+    slow = {**ADAM, "tensor_active": 0.25}
+    rows = np.random.default_rng(5).uniform(0.5, 1.5, (50, 2)) * (0.00003, 0.00017)
+    pairs = [Phase(float(s), levels) for row in rows for s, levels in zip(row, (slow, ADAM), strict=True)]
+    found = mapped(observe([Phase(0.050, GEMM), *pairs, Phase(0.030)]))
+    moving = next(p for p in found.phases if p.kind not in ("gemm", "idle"))
+
+    assert moving.resolved
+    assert moving.levels["tensor_active"] < 0.05
+    assert moving.kind == "memory"
+
+
+def test_windows_that_resolve_kernels_need_no_bursts():
+    e = collect(observe([*turns(0.0003, 0.0001, 100), Phase(0.030)]))
+    length_s = sum(p.seconds for p in turns(0.0003, 0.0001, 100)) + 0.030
+    starts = START_NS + np.round(np.arange(11) * length_s * 1e9).astype(np.int64)
+    fine = signal(
+        [*turns(0.0003, 0.0001, 100), Phase(0.030)],
+        start_ns=START_NS, end_ns=int(starts[-1]), period_ns=20_000,
+    )  # fmt: skip
+    steps = replace(e.steps, starts_ns=starts)  # type: ignore[type-var]
+    found, _ = step_map_of(replace(e, long=fine, zoom=Samples.empty(), steps=steps))
+
+    assert found is not None
+    busy = next(p for p in found.phases if p.kind == "gemm")
+    assert busy.resolved
+    assert busy.made_of["gemm"] == pytest.approx(0.75, abs=0.06)
+
+
 def test_a_staged_copy_is_a_copy_though_its_engine_rests_in_between():
     staged = [Phase(0.0004, {"pcie_rx_bytes": 2.5e10, "ce_active": 1.0}), Phase(0.0006)] * 40
     found = turned(mapped(observe([Phase(0.050, GEMM), *staged])))
@@ -177,7 +222,7 @@ def test_real_programs_are_told_as_they_are_written(name, kinds):
     recording = open_recording(RECORDINGS / name)
     found = mapped(recording.observation(recording.gpus[0].index))
 
-    assert list(dict.fromkeys(p.kind for p in found.phases)) == kinds
+    assert [p.kind for p in found.phases] == kinds
     assert sum(p.share for p in found.phases) == pytest.approx(1.0)
 
 

@@ -248,7 +248,7 @@ def _with_optimizer(e: Evidence, folded: Folded, named: Sequence[StepPhase]) -> 
     products = folded.mean.get("tensor_active", np.zeros(1)).max() >= MATRIX_SEEN.value or any(
         phase.kind == "fp32_gemm" for phase in named
     )
-    if places != 1 or whole > UPDATE_LONGEST.value or not products:
+    if places != 1 or whole > UPDATE_LONGEST.value or not products or not _even(folded, named, alike):
         return list(named)
     return [
         replace(p, kind="optimizer", confidence=OPTIMIZER_CERTAINTY * _known(p.seen)) if a else p
@@ -274,8 +274,16 @@ def _like_optimizer(e: Evidence, folded: Folded, phase: StepPhase) -> bool:
     return (
         UPDATE_WRITES_LOW.value <= writes <= UPDATE_WRITES_HIGH.value
         and phase.levels.get("tensor_active", math.nan) < NO_MATRIX.value
-        and float(np.std(moved)) <= UPDATE_EVEN.value * mean
     )
+
+
+def _even(folded: Folded, named: Sequence[StepPhase], alike: Sequence[bool]) -> bool:
+    """Whether as much is moved all through the phases that are *alike*."""
+    inside = np.zeros(folded.bins, bool)
+    for phase in (p for p, its in zip(named, alike, strict=True) if its):
+        inside[round(phase.start * folded.bins) : round(phase.end * folded.bins)] = True
+    moved = (folded.mean["dram_read_bytes"] + folded.mean["dram_write_bytes"])[inside]
+    return float(np.std(moved)) <= UPDATE_EVEN.value * float(np.mean(moved))
 
 
 def _joined(named: Sequence[StepPhase], folded: Folded) -> list[StepPhase]:

@@ -7,8 +7,8 @@ and over the length of the windows' samples, is a piece of the mean step, repeat
 the squared distance from it is smallest. Bursts longer than a step are placed piece by piece, so that steps
 of other lengths than the mean do not add up.
 
-A piece counts as placed only if the mean step explains it much better there than anywhere else, and better
-than its own mean: what looks the same everywhere, as micro-steps do, has no place.
+A piece counts as placed only if the mean step explains it much better there than anywhere else: what looks
+the same everywhere, as micro-steps do, has no place, nor has what is as far from the mean step everywhere.
 """
 
 from __future__ import annotations
@@ -27,9 +27,6 @@ PIECE = 1.5
 
 SHORTEST = 0.2
 """A piece of a step shorter than this shows too little of it to be recognised."""
-
-EXPLAINED = 0.5
-"""Part of the variance about the mean step's mean that the mean step has to explain of a piece."""
 
 STANDS_OUT = 0.7
 """The best place has to leave no more than this of what the best one elsewhere leaves."""
@@ -76,7 +73,7 @@ def placed(samples: Samples, folded: Folded, full: Mapping[str, float]) -> Float
         rows = _means(table[first:last], at)
         if len(rows) < SHORTEST * folded.bins:
             continue
-        place = _clear(*misfits(rows, folded, full, names))
+        place = _clear(misfits(rows, folded, full, names))
         if place is not None:
             out[first:last] = (middle / bin_ns / folded.bins + place / folded.bins) % 1.0
     return out
@@ -118,14 +115,11 @@ def _smooth(rows: FloatArray, over: int) -> FloatArray:
     return np.asarray((summed[high] - summed[low]) / (high - low)[:, None], np.float64)
 
 
-def misfits(
-    rows: FloatArray, folded: Folded, full: Mapping[str, float], names: Sequence[str]
-) -> tuple[FloatArray, float]:
+def misfits(rows: FloatArray, folded: Folded, full: Mapping[str, float], names: Sequence[str]) -> FloatArray:
     """
     How far *rows* (n, channels), a bin each, lie from *folded* if they begin at each bin, shape (bins,).
 
-    And how far from its mean. Squared distances; of the channels *names*, by which *full* the *rows* are
-    divided already.
+    Squared distances, of the channels *names*; the rows are divided by their *full* already.
     """
     bins = folded.bins
     over = max(1, round(folded.sample_s / folded.step_s * bins))
@@ -134,14 +128,12 @@ def misfits(
     rows = _smooth(rows, over)
     index = np.arange(len(rows))
     places = [float(np.mean(np.sum((rows - profile[(index + o) % bins]) ** 2, 1))) for o in range(bins)]
-    return np.array(places), float(np.mean(np.sum((rows - profile.mean(axis=0)) ** 2, axis=1)))
+    return np.array(places)
 
 
-def _clear(misfit: FloatArray, without: float) -> int | None:
-    """The place of least *misfit* (bins,) if it stands out, and explains more than none does; else None."""
+def _clear(misfit: FloatArray) -> int | None:
+    """The place of least *misfit* (bins,) if it stands out, else None."""
     bins = len(misfit)
     best = int(np.argmin(misfit))
     away = np.abs((np.arange(bins) - best + bins // 2) % bins - bins // 2) > ELSEWHERE * bins
-    if misfit[best] > (1.0 - EXPLAINED) * without or misfit[best] > STANDS_OUT * misfit[away].min():
-        return None
-    return best
+    return None if misfit[best] > STANDS_OUT * misfit[away].min() else best
