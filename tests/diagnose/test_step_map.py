@@ -72,6 +72,14 @@ def test_a_phase_says_how_long_it_takes_and_what_says_so():
     assert products.seen > 0.95
 
 
+def test_without_a_roof_nothing_is_said_of_the_memory():
+    seen = observe(STEP)
+    found = mapped(replace(seen, gpu=replace(seen.gpu, memory_clock_max_hz=None)))
+
+    assert {p.kind for p in found.phases} >= {"gemm", "idle"}
+    assert not any("DRAM" in word for p in found.phases for word in p.because)
+
+
 def test_bursts_say_what_a_phase_of_short_kernels_is_made_of():
     """Products of 0.3 ms and copies of 0.1 ms take turns: no sample of 1 ms holds one of them."""
     found = mapped(observe([*turns(0.0003, 0.0001, 100), Phase(0.030)]))

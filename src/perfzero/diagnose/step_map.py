@@ -227,8 +227,9 @@ def _because(e: Evidence, phase: StepPhase) -> tuple[str, ...]:
     out += told("tensor_active", "tensor cores", least=0.0)
     out += told("fma_active", "FP32 pipe")
     out += told("fp64_active", "FP64 pipe")
-    if math.isfinite(read + write):
-        out.append(f"DRAM {percent(round((read + write) / e.roofs.dram, 2))}")
+    moved = (read + write) / e.roofs.dram
+    if math.isfinite(moved):
+        out.append(f"DRAM {percent(round(moved, 2))}")
     if phase.kind == "optimizer":
         out.append(f"writes {percent(round(write / (read + write), 2))} of that")
     out += told("pcie_rx_bytes", "PCIe to the GPU", e.roofs.pcie)
