@@ -86,10 +86,14 @@ def agent_with(**values: str) -> None:
     path.write_text(text)
 
 
+SAID: list[str] = []
+
+
 @contextmanager
-def looks(within_s: float = 20.0) -> Iterator[tuple[Looks, list[Look]]]:
+def looks(within_s: float = 20.0, *, may_stay: bool = False) -> Iterator[tuple[Looks, list[Look]]]:
     ended: list[Look] = []
-    made = Looks(tell=ended.append, say=lambda _: None)
+    SAID.clear()
+    made = Looks(tell=ended.append, say=SAID.append, may_stay=may_stay)
     made.within_s = within_s
     made.open(None)
     try:
@@ -285,9 +289,19 @@ def test_cupti_is_taken_out_of_a_program_with_a_gpu(cuda: str, teardown: str, *,
 @pytest.mark.parametrize(
     ("cuda", "teardown", "replays", "why"),
     [
-        ("12.4", "", True, "it replays CUDA graphs, and with CUDA 12.4 would stay slower than before"),
-        ("None", "", True, "it replays CUDA graphs, and with CUDA None would stay slower than before"),
-        ("13.0", "0", False, "with TEARDOWN_CUPTI=0 the program would stay slower than before"),
+        (
+            "12.4",
+            "",
+            True,
+            "it replays CUDA graphs, and with CUDA 12.4 would stay slower; --agent looks all the same",
+        ),
+        (
+            "None",
+            "",
+            True,
+            "it replays CUDA graphs, and with CUDA None would stay slower; --agent looks all the same",
+        ),
+        ("13.0", "0", False, "with TEARDOWN_CUPTI=0 it would stay slower; --agent looks all the same"),
     ],
     ids=["graphs-of-an-old-cuda", "graphs-of-no-known-cuda", "told-to-stay"],
 )
@@ -301,6 +315,65 @@ def test_a_program_out_of_which_cupti_could_not_be_taken_is_not_looked_into(
     assert (code, err) == (0, "")
     assert out.splitlines()[0] == f"[] {teardown or None}"
     assert [look.reason for look in ended] == [why]
+
+
+@pytest.mark.parametrize(("cuda", "teardown"), [("12.4", ""), ("13.0", "0")], ids=["graphs", "told-to-stay"])
+def test_a_program_in_which_cupti_may_stay_is_looked_into_and_that_is_told(cuda: str, teardown: str) -> None:
+    with looks(may_stay=True) as (made, ended):
+        program = MODEL + ON_A_GPU.format(cuda=cuda, teardown=teardown, replays=True) + STATE
+        code, out, err = run(program, made)
+
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == "['prepare', 'start', 'stop'] 0"
+    assert [look.reason for look in ended] == [""]
+    assert "CUPTI could not be taken out" in " ".join(SAID)
+
+
+CAPTURES = """
+torch.cuda.is_initialized = lambda: True
+graph = torch.cuda.CUDAGraph(lambda: None)
+done = 0
+while more():
+    model(0)
+    if not done and "{phase}" in torch.TRACING:
+        done = 1
+        graph.capture_end()
+    graph.replay()
+    optimizer.step()
+import os
+print(torch.TRACING, os.environ.get("TEARDOWN_CUPTI"))
+assert torch.cuda.CUDAGraph.capture_end is torch.CAPTURE_END
+"""
+
+
+@pytest.mark.parametrize(
+    ("phase", "teardown"),
+    [("prepare", "0"), ("start", "0"), ("stop", "1")],
+    ids=["ready", "traced", "afterwards"],
+)
+def test_cupti_is_left_in_where_a_graph_was_captured_while_it_was_there(phase: str, teardown: str) -> None:
+    with looks() as (made, ended):
+        code, out, err = run(MODEL + CAPTURES.format(phase=phase) + STATE, made)
+
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == f"['prepare', 'start', 'stop'] {teardown}"
+    assert [look.reason for look in ended] == [""]
+    assert ("CUPTI could not be taken out" in " ".join(SAID)) is (teardown == "0")
+
+
+def test_a_program_that_has_jax_in_it_is_not_looked_into() -> None:
+    """Its graphs may be changed while CUPTI is there."""
+    with looks() as (made, ended):
+        program = (
+            MODEL + "sys.modules['jax'] = sys\n" + ON_A_GPU.format(cuda="13.0", teardown="", replays=False)
+        )
+        code, out, _ = run(program, made)
+
+    assert code == 0
+    assert out.splitlines()[0] == "[] None"
+    assert [look.reason for look in ended] == [
+        "JAX makes CUDA graphs in it, and it would stay slower; --agent looks all the same"
+    ]
 
 
 def test_a_program_without_a_gpu_keeps_its_environment() -> None:

@@ -596,8 +596,8 @@ def test_a_stretch_ends_before_the_buffers_are_used_up() -> None:
     ("says", "why", "calls"),
     [
         ({"found": "gone"}, "the recorder has gone", ["leave"]),
-        ({"ready": "gone"}, "the recorder has gone", ["start", "stop", "leave"]),
-        ({"ready": ""}, "the recorder was not ready in time", ["start", "stop", "leave"]),
+        ({"ready": "gone"}, "the recorder has gone", ["start", "stop", "flush", "leave"]),
+        ({"ready": ""}, "the recorder was not ready in time", ["start", "stop", "flush", "leave"]),
     ],
 )
 def test_a_recorder_that_goes_or_is_not_ready_has_cupti_taken_out(
@@ -618,6 +618,69 @@ def test_cupti_that_stays_in_the_program_is_told(monkeypatch: pytest.MonkeyPatch
     _, said = looked(monkeypatch, stand_in, tmp_path / "trace")
 
     assert sorted(said) == ["looked", "stays"]
+
+
+@pytest.mark.parametrize("says", [{}, {"ready": "gone"}], ids=["traced", "given-up"])
+@pytest.mark.parametrize("kind", [10, 1, 2], ids=["kernel", "copy", "set"])
+def test_cupti_is_left_in_where_a_graph_was_replayed_for_without_it_the_next_replay_ends_the_program(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: int, says: dict[str, str]
+) -> None:
+    """JAX on an H200, 2026-11-30: an illegal access of memory, three of three times."""
+    script = [kernel(n % 3, 20_000 + 10 * n) for n in range(50)]
+    name = {"name": ctypes.addressof(NAMES[0])} if kind == 10 else {}
+    replayed = record(kind, start=30_000_000, end=30_005_000, streamId=7, graphNodeId=7, **name)
+    stand_in = StandIn([*script, replayed])
+    _, said = looked(monkeypatch, stand_in, tmp_path / "trace", Recorder(**says))
+
+    assert said["stays"] is True
+    assert "leave" not in stand_in.calls
+
+
+def test_cupti_is_left_in_where_not_all_records_were_seen(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stand_in = StandIn([kernel(0, 20_000)])
+    monkeypatch.setattr(cupti.Stretch, "is_full", True)
+    _, said = looked(monkeypatch, stand_in, tmp_path / "trace")
+
+    assert said["stays"] is True
+    assert stand_in.calls == ["start", "stop", "flush"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "makes"),
+    [
+        ("", True),
+        ("--xla_gpu_enable_command_buffer=FUSION", True),
+        ("--xla_gpu_enable_command_buffer=", False),
+        ("--xla_dump_to=x --xla_gpu_enable_command_buffer=''", False),
+        ("--xla_gpu_enable_command_buffer= --xla_gpu_enable_command_buffer=FUSION", True),
+    ],
+)
+def test_jax_makes_graphs_unless_it_is_told_not_to(
+    monkeypatch: pytest.MonkeyPatch, flags: str, *, makes: bool
+) -> None:
+    monkeypatch.setenv("XLA_FLAGS", flags)
+    assert cupti.refusal() == ""
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace())
+
+    assert cupti.makes_graphs() is makes
+    assert ("CUDA graphs" in cupti.refusal()) is makes
+    assert cupti.refusal(may_stay=True) == ""
+
+
+def test_a_program_that_makes_graphs_is_looked_into_if_cupti_may_stay(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace())
+    script = [kernel(n % 3, 20_000 + 10 * n, graphNodeId=7) for n in range(200)]
+    refused, asked = StandIn(list(script)), StandIn(list(script))
+    _, said = looked(monkeypatch, refused, tmp_path / "first")
+    _, said_then = looked(monkeypatch, asked, tmp_path / "trace", may_stay=True)
+
+    assert list(said) == ["refused"]
+    assert refused.calls == []
+    assert sorted(said_then) == ["looked", "stays"]
 
 
 def test_a_gpu_on_which_nothing_ran_has_no_trace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

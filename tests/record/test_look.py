@@ -98,7 +98,9 @@ def test_only_processes_of_the_program_are_asked_and_each_once(looks: Looks, end
     looks.ask({ME: ()}, period_s=0.02)
     request = json.loads(channel.recv(4096))["look"]
     assert (request["steps"], request["period_s"]) == (3, 0.02)
-    assert ended.said == [f"looking into process {ME} for a few steps, which run slower meanwhile"]
+    assert ended.said == [
+        f"looking into process {ME} for a few steps, which run slower meanwhile (--no-agent: never)"
+    ]
     looks.ask({ME: ()})
     with pytest.raises(BlockingIOError):
         channel.recv(1)

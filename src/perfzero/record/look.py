@@ -159,11 +159,16 @@ class Looks:
     """
     Asks the processes of the program, once each, for a look; *tell* is given each `Look` that has ended.
 
+    With *may_stay* those are looked into as well that stay slower afterwards, for CUPTI stays in them.
+
     *say* is told what happens, beforehand and afterwards.
     """
 
-    def __init__(self, *, tell: Callable[[Look], None], say: Callable[[str], None]) -> None:
+    def __init__(
+        self, *, tell: Callable[[Look], None], say: Callable[[str], None], may_stay: bool = False
+    ) -> None:
         self.within_s = WITHIN_S
+        self._may_stay = may_stay
         self._tell = tell
         self._say = say
         self._folder: _Folder | None = None
@@ -238,7 +243,7 @@ class Looks:
         if not fresh:
             return
         who = f"process {fresh[0].pid}" if len(fresh) == 1 else f"{len(fresh)} processes"
-        self._say(f"looking into {who} for a few steps, which run slower meanwhile")
+        self._say(f"looking into {who} for a few steps, which run slower meanwhile (--no-agent: never)")
         self._counters = counters or NoCounters()
         self._stage = "asked"
         for agent in fresh:
@@ -251,6 +256,7 @@ class Looks:
                 least_s=LEAST_S,
                 within_s=self.within_s,
                 period_s=period_s,
+                may_stay=self._may_stay,
             )
 
     def _send(self, agent: Agent, word: str, **said: float) -> None:

@@ -105,7 +105,8 @@ class Recorder:
     *say* is told in short sentences what is happening, *show* once a second how far it is. With a
     *judge* it ends when the verdict has had the confidence *sure* for long enough. With an *agent*, the
     program is looked into once, when it has been looked at closely from outside; one that runs already if
-    its Python lets somebody in. With *stacks*, what the process that feeds the GPU does is sampled meanwhile.
+    its Python lets somebody in, and one that stays slower afterwards only if it *may_stay* so. With
+    *stacks*, what the process that feeds the GPU does is sampled meanwhile.
     """
 
     def __init__(
@@ -123,6 +124,7 @@ class Recorder:
         judge: Judge | None = None,
         sure: float = SURE,
         agent: bool = False,
+        may_stay: bool = False,
         stacks: bool = False,
     ) -> None:
         self.path = output
@@ -168,7 +170,7 @@ class Recorder:
         self._unseen = ""  # what nobody can tell of what is watched
         program = bool(target.command) or target.pid is not None
         if agent and program:
-            self._looks = Looks(tell=lambda look: self._writer.look(look), say=say)
+            self._looks = Looks(tell=lambda look: self._writer.look(look), say=say, may_stay=may_stay)
             self._entrance = None if target.command else Entrance(self._looks, say=say)
         if (agent or stacks) and not program:
             self._unseen = nothing_to_enter(layers=agent, lines=stacks)

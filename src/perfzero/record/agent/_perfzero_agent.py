@@ -113,7 +113,9 @@ In the environment, "1" has Kineto take CUPTI out of the process when it stops. 
 
 Launches of small kernels took 33 % longer after one profile, and replays of a CUDA graph 12 %; with it 0 and
 0 % (PyTorch 2.11, an H200, 2026-11-30; PyTorch's issue 144455). Kineto takes it out when CUDA is called next,
-and looks at the variable again then, and when the program profiles itself later: so it stays set.
+and looks at the variable again then, and when the program profiles itself later: so it stays set. A graph
+that was captured while CUPTI was there may point to memory of CUPTI's: then it is left in ("0"), as it is
+where it was asked for all the same (`may_stay`).
 """
 
 TAKEN_OUT_SINCE = (12, 6)
@@ -467,7 +469,10 @@ class Look:
         self._profile: Any = None
         self._is_over = False
         self._used = False  # the profiler has been at work in this process, or is
+        self._may_stay = bool(request.get("may_stay"))  # CUPTI, where it cannot be taken out
         self._replays = False  # CUDA graphs
+        self._captured = False  # a graph, while CUPTI was in the process
+        self._keeps = False  # CUPTI stays
         self._prepared = False  # it is ready for sure
         self._step_range: Any = None
         self._at: list[int] = []
@@ -482,7 +487,8 @@ class Look:
                 self._talk.tell(traced={})
         finally:  # whatever goes wrong in this thread
             self._take_out()
-        return self._export() if self._traced else {"refused": self._why}
+        said = self._export() if self._traced else {"refused": self._why}
+        return {**said, "stays": True} if self._keeps and self._used else said
 
     def _wait(self) -> None:
         """Until the look has ended."""
@@ -544,12 +550,24 @@ class Look:
         graphs: Any = sys.modules.get("torch.cuda.graphs")
         if hasattr(graphs, "CUDAGraph"):  # its modules are not called when it is replayed
             self._wrap(graphs.CUDAGraph, "replay")
+            if hasattr(graphs.CUDAGraph, "capture_end"):
+                self._notice(graphs.CUDAGraph, "capture_end")
         # Two profilers at once end the process with a segmentation fault (PyTorch 2.13): ours makes way.
         profiler = sys.modules["torch.autograd.profiler"]
         self._guard(profiler.profile, "_prepare_trace")
         for name in ("emit_nvtx", "emit_itt"):
             if hasattr(profiler, name):
                 self._guard(getattr(profiler, name), "__enter__")
+
+    def _notice(self, owner: Any, name: str) -> None:
+        """A graph that is captured while CUPTI is there holds what CUPTI put into it."""
+        look, theirs = self, getattr(owner, name)
+
+        def ours(self: Any, *args: Any, **kwargs: Any) -> Any:
+            look._captured = look._captured or look._used
+            return theirs(self, *args, **kwargs)
+
+        self._replace(owner, name, theirs, ours)
 
     def _guard(self, owner: Any, name: str) -> None:
         look, theirs = self, getattr(owner, name)
@@ -757,7 +775,7 @@ class Look:
         begun = time.monotonic()
         if self._phase != "trace" and _profiles(self._torch):
             self._ask("the program profiles itself")
-        elif self._phase == "prepare" and (why := self._stays()):
+        elif self._phase == "prepare" and not self._may_stay and (why := self._stays()):
             self._ask(why)
         elif self._phase == "prepare":
             if self._claim():
@@ -777,7 +795,7 @@ class Look:
                 self._open_step()
             else:
                 self._phase = "stop"
-                self._profile.__exit__(None, None, None)
+                self._stop_profile()
                 self._traced = True
         self._cost_s += time.monotonic() - begun
         if self._traced:
@@ -793,19 +811,33 @@ class Look:
         if not self._torch.cuda.is_initialized():
             return ""
         if os.environ.get(TEARDOWN, "1") != "1":
-            return f"with {TEARDOWN}={os.environ[TEARDOWN]} the program would stay slower than before"
+            return f"with {TEARDOWN}={os.environ[TEARDOWN]} it would stay slower; --agent looks all the same"
+        if _cupti().makes_graphs():
+            return "JAX makes CUDA graphs in it, and it would stay slower; --agent looks all the same"
         cuda = str(self._torch.version.cuda)
         version = tuple(int(part) for part in cuda.split(".")[:2] if part.isdigit())
         if self._replays and version < TAKEN_OUT_SINCE:
-            return f"it replays CUDA graphs, and with CUDA {cuda} would stay slower than before"
+            return (
+                f"it replays CUDA graphs, and with CUDA {cuda} would stay slower; --agent looks all the same"
+            )
         return ""
+
+    def _keep(self, *, keep: bool) -> None:
+        """Tell Kineto whether CUPTI is to stay in the process."""
+        self._keeps = keep
+        os.environ[TEARDOWN] = "0" if keep else "1"
+
+    def _stop_profile(self) -> None:
+        if self._captured and not self._keeps and TEARDOWN in os.environ:
+            self._keep(keep=True)
+        self._profile.__exit__(None, None, None)
 
     def _prepare(self) -> None:
         # `torch.profiler`, built on this one, imports torch._inductor: 1.6 s in a program that has not.
         profile = sys.modules["torch.autograd.profiler"].profile
         device = "cuda" if self._torch.cuda.is_initialized() else None
         if device is not None:
-            os.environ[TEARDOWN] = "1"
+            self._keep(keep=bool(self._stays()))
         self._profile = profile(use_device=device, record_shapes=True, use_kineto=True)
         self._used = True
         # A process that ends while it is profiled dies of a segmentation fault (PyTorch 2.13).
@@ -907,7 +939,7 @@ class Look:
                 self._profile._prepare_trace()
             self._profile._start_trace()
         self._phase = "stop"
-        self._profile.__exit__(None, None, None)
+        self._stop_profile()
 
     def _finish(self) -> None:
         self._ended = True

@@ -53,13 +53,16 @@ class CUDAGraph:
     def __init__(self, work):
         self.work = work
 
+    def capture_end(self):
+        pass
+
     def replay(self):
         self.work()
 
 
 _nn.Module = nn.Module = Module
 _graphs.CUDAGraph = cuda.CUDAGraph = CUDAGraph
-REPLAY = CUDAGraph.replay
+REPLAY, CAPTURE_END = CUDAGraph.replay, CUDAGraph.capture_end
 _hooks = OrderedDict()
 
 
