@@ -697,16 +697,16 @@ def test_what_a_report_tells_is_not_measured_again(monkeypatch, tmp_path: Path) 
 
     monkeypatch.setattr(gains.watched, "watch", watch)
     monkeypatch.setattr(gains, "in_turns", lambda *_, **__: ((9.0, 9.3), (3.0, 3.1)))
-    row = gains.measure("fp32_gemm", tmp_path / "w", argparse.Namespace(reports=tmp_path))
+    row = gains.measure("fp32_gemm", tmp_path / "w", argparse.Namespace(reports=tmp_path, seconds=14.0))
 
     assert (row.promise.verdict, row.watched_ms, row.after) == ("fp32_path", 9.0, "well_used")
-    assert commands == [["python3", "zoo/fp32_gemm.py", "--tf32", "--seconds", "14"]]
+    assert commands == [["python3", "zoo/fp32_gemm.py", "--tf32", "--seconds", "14.0"]]
 
     (tmp_path / "fp32_gemm-before.steps").write_bytes(steps_of(np.r_[[40.0] * 25, [8.0] * 300]).tobytes())
-    row = gains.measure("fp32_gemm", tmp_path / "fp32_gemm", argparse.Namespace(reports=None))
+    row = gains.measure("fp32_gemm", tmp_path / "fp32_gemm", argparse.Namespace(reports=None, seconds=14.0))
     assert row.watched_ms == pytest.approx(8.0)
     log = str(tmp_path / "fp32_gemm-before.steps")
-    assert commands[1:] == [["python3", "zoo/fp32_gemm.py", "--seconds", "14", "--log", log], commands[0]]
+    assert commands[1:] == [["python3", "zoo/fp32_gemm.py", "--seconds", "14.0", "--log", log], commands[0]]
 
 
 def test_the_time_a_pair_needs_is_that_of_what_no_report_tells(monkeypatch, tmp_path: Path) -> None:
@@ -718,7 +718,7 @@ def test_the_time_a_pair_needs_is_that_of_what_no_report_tells(monkeypatch, tmp_
         (tmp_path / case / "own_step.json").write_text('{"step_ms": 9.0}')
 
     def needed_s(name: str, reports: Path | None) -> float:
-        return gains.needed_s(name, argparse.Namespace(reports=reports))
+        return gains.needed_s(name, argparse.Namespace(reports=reports, seconds=14.0))
 
     assert needed_s("fp32_gemm", None) == needed_s("tiny_kernels", None) == 88
     assert needed_s("fp32_gemm", tmp_path) == 60
@@ -767,17 +767,45 @@ def test_the_time_lost_to_a_look_is_that_beyond_the_usual_steps(monkeypatch) -> 
 
 
 @pytest.mark.parametrize(
-    ("same", "reason", "lost_s", "ok"),
-    [(True, "", 1.9, True), (False, "", 0.1, False), (True, "no steps", 0.0, False), (True, "", 2.1, False)],
+    ("same", "reason", "lost_s", "stays", "noise", "ok"),
+    [
+        (True, "", 1.9, 0.029, 0.0, True),
+        (False, "", 0.1, 0.0, 0.0, False),
+        (True, "no steps", 0.0, 0.0, 0.0, False),
+        (True, "", 2.1, 0.0, 0.0, False),
+        (True, "", 0.1, 0.12, 0.02, False),
+        (True, "", 0.1, 0.12, 0.2, True),
+        (True, "", 0.1, np.nan, 0.2, False),
+    ],
 )
 def test_a_look_may_cost_two_seconds_and_change_nothing(
-    monkeypatch, same: bool, reason: str, lost_s: float, ok: bool
+    monkeypatch, same: bool, reason: str, lost_s: float, stays: float, noise: float, ok: bool
 ) -> None:
     look = load(monkeypatch, "look/run.py")
-    row = look.Row("resnet50", same, reason, 3, lost_s, lost_s, 1.0)
+    row = look.Row("resnet50", same, reason, 3, lost_s, lost_s, 1.0, stays, noise, (0.0, -0.01, 0.01))
 
     assert row.ok == ok
     assert ("FAIL" in look.table([row])) == (not ok)
+
+
+def test_the_noise_of_a_program_is_how_much_its_fastest_steps_differ(monkeypatch) -> None:
+    """20 s at 50 ms, but for 5 s at 60 in their midst; every tenth step is a slow one anyway."""
+    look = load(monkeypatch, "look/run.py")
+    paces = np.r_[[50.0] * 200, [60.0] * 84, [50.0] * 120]
+
+    assert look.noise_of(steps_of(paces)) == pytest.approx(0.2, abs=0.01)
+    assert look.noise_of(steps_of(np.r_[[50.0] * 400] * np.tile([1.0] * 9 + [3.0], 40))) == pytest.approx(0.0)
+    assert np.isnan(look.noise_of(steps_of(np.full(20, 50.0))))
+
+
+def test_stacks_cost_what_steps_take_longer_meanwhile(monkeypatch) -> None:
+    look = load(monkeypatch, "look/run.py")
+    wander = np.random.default_rng(0).normal(0, 1, 200)
+    share, low, high = look.slower(51 + wander, 50 + wander)
+
+    assert share == pytest.approx(0.02, abs=0.001)
+    assert low < share < high
+    assert look.slower(np.array([]), 50 + wander) is None
 
 
 def test_a_program_that_fails_before_its_first_loss_is_told_in_its_own_words(

@@ -1,10 +1,10 @@
 """
 Are trace and samples on one clock? Kernels that begin and end between samples of a few microseconds.
 
-    python benchmarks/attribution/clock.py --out OUT [--only 5us,2us]
+    python benchmarks/attribution/clock.py --out OUT [--only 5us,10us]
 
 A program launches kernels that spin for 200 us, a millisecond apart, and profiles itself all the while, as a
-look inside does (PyTorch's profiler, Kineto). `perfzero record` takes its burst meanwhile, at 5 or 2 us.
+look inside does (PyTorch's profiler, Kineto). `perfzero record` takes its burst meanwhile, at 5 or 10 us.
 Between kernels the GPU is idle, so the level of the sample in which one begins tells when in it that was:
 
     begin = end of that sample - its level * its length
@@ -57,7 +57,7 @@ ROUND = 6
 
 FEWEST = 10
 BAR_US = 2.0
-PERIODS = ("5us", "2us")
+PERIODS = ("5us", "10us")
 
 
 COUNTERS = ("sm_active", "gr_active")

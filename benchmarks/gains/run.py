@@ -45,15 +45,17 @@ from cases import choose
 
 from perfzero.diagnose.gain import LIMIT_NAMES
 
-SECONDS = 14
-"""Under perfzero."""
+SECONDS = 14.0
+"""Under perfzero; with 26 the program is looked into as well, which may settle what a remedy rests on."""
 
 TURN_S = 4.0
 ROUNDS = 2
 SETTLE_S = 0.5
 """Of a turn, what is not counted: the clocks rise, loaders fill their queues."""
 
-WATCHED_S = SECONDS + 14.0
+BESIDE_S = 14.0
+"""A program's start under perfzero, the end of the recording and the analysis."""
+
 IN_TURNS_S = 2 * ROUNDS * TURN_S + 16.0
 """What a program under perfzero and the two in turns take as a whole, start-up and analysis included."""
 
@@ -150,21 +152,25 @@ def measure(name: str, folder: Path, args: argparse.Namespace) -> Row:
     pair = PAIRS[name]
     base = program_of(name)
     fixed = [*base, *pair.fix]
-    before, watched_ms = known(name, args.reports) or watch_steps(base, folder.with_name(f"{name}-before"))
+    before, watched_ms = known(name, args.reports) or watch_steps(
+        base, folder.with_name(f"{name}-before"), args.seconds
+    )
     before_ms, fixed_ms = in_turns(base, fixed, folder=folder)
     after = reported(pair.after, args.reports) or watched.watch(
-        [*fixed, "--seconds", str(SECONDS)], folder=folder.with_name(f"{name}-after"), seconds=SECONDS
+        [*fixed, "--seconds", str(args.seconds)],
+        folder=folder.with_name(f"{name}-after"),
+        seconds=args.seconds,
     )
     rule = after["verdict"]["rule"] if after["verdict"] else None
     promise = promise_of(before, pair.remedy)
     return Row(name, promise, watched_ms, before_ms, fixed_ms, rule, limits_of(after))
 
 
-def watch_steps(program: Sequence[str], folder: Path) -> tuple[Mapping, float]:  # type: ignore[type-arg]
+def watch_steps(program: Sequence[str], folder: Path, seconds: float) -> tuple[Mapping, float]:  # type: ignore[type-arg]
     """What the report says of the GPU under *program*, and the mean step in ms in the stretch it judged."""
     log = folder.with_suffix(".steps")
-    command = [*program, "--seconds", str(SECONDS), "--log", str(log)]
-    gpu = watched.watch(command, folder=folder, seconds=SECONDS)
+    command = [*program, "--seconds", str(seconds), "--log", str(log)]
+    gpu = watched.watch(command, folder=folder, seconds=seconds)
     judged = gpu["steady"]["start_ns"], gpu["steady"]["end_ns"]
     step_ms, _ = step_log.step_of(step_log.inside(step_log.read_steps(log), *judged))
     return gpu, step_ms
@@ -173,7 +179,7 @@ def watch_steps(program: Sequence[str], folder: Path) -> tuple[Mapping, float]: 
 def needed_s(name: str, args: argparse.Namespace) -> float:
     """How long *name* takes: what no report tells is watched."""
     watches = [known(name, args.reports), reported(PAIRS[name].after, args.reports)].count(None)
-    return IN_TURNS_S + watches * WATCHED_S
+    return IN_TURNS_S + watches * (args.seconds + BESIDE_S)
 
 
 def program_of(name: str) -> list[str]:
@@ -300,6 +306,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of each program under perfzero")
     parser.add_argument("--reports", type=_folder, metavar="FOLDER", help="reports that exist already")
 
 
