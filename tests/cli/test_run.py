@@ -408,15 +408,14 @@ def test_with_standard_output_closed_a_gpu_is_watched_all_the_same(tmp_path: Pat
     assert {path.name for path in folder(tmp_path).iterdir()} >= FILES
 
 
-def test_stacks_are_those_of_one_program(run: Perfzero, capfd: pytest.CaptureFixture[str]) -> None:
-    assert run(*GPM, "--stacks", "--gpu", "0") == 2
-
-    assert "there is no one program whose stacks could be read" in capfd.readouterr().err
+UNSEEN = "The program's layers and lines are not told"
 
 
-def test_a_program_that_runs_already_cannot_be_looked_into(
+def test_what_is_not_told_without_a_program_is_said_where_it_would_have_been_told(
     run: Perfzero, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(*GPM, "--agent", "--pid", str(os.getpid())) == 2
-
-    assert "Only a program that perfzero starts (-- CMD) can be looked into" in capfd.readouterr().err
+    watch = (*GPM, "--gpu", "0", "--profiling-duration", "1s")
+    assert run(*watch) == 0
+    assert UNSEEN in " ".join(capfd.readouterr().out.split())
+    assert run(*watch, "--no-agent", "--no-stacks", "--force") == 0
+    assert UNSEEN not in " ".join(capfd.readouterr().out.split())

@@ -8,6 +8,9 @@ import re
 from perfzero.errors import UsageError
 
 UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "": 1.0}
+ROUNDING = 1e-9
+"""5us is 5 times 1e-6, which is a little less than 5e-6."""
+
 _FORM = re.compile(r"\s*([0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*([a-zµ]*)\s*", re.IGNORECASE)
 
 
@@ -16,7 +19,7 @@ def seconds(text: str, *, option: str, low: float, high: float) -> float:
     match = _FORM.fullmatch(text)
     unit = UNITS.get(match[2].lower()) if match else None
     value = float(match[1]) * unit if match and unit is not None else math.nan
-    if not low <= value <= high:
+    if not low * (1 - ROUNDING) <= value <= high * (1 + ROUNDING):
         raise UsageError(
             f"{option} takes a duration from {show(low)} to {show(high)}, such as 500ms or 10s; got {text!r}."
         )

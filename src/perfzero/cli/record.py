@@ -169,19 +169,20 @@ def recording_command(name: str) -> Callable[..., None]:
             SourceName, typer.Option("--source", help="Force a source instead of the best there is.")
         ] = SourceName.AUTO,
         agent: Annotated[
-            bool,
+            bool | None,
             typer.Option(
                 "--agent/--no-agent",
-                help="Look once into the program that is started, for a few steps, by its own profiler.",
+                help="Name its layers: look into it once, for a few steps, by its own profiler "
+                "[where that leaves nothing behind].",
             ),
-        ] = False,
+        ] = None,
         stacks: Annotated[
             bool,
             typer.Option(
                 "--stacks/--no-stacks",
                 help="Name the lines that an idle GPU waits for: py-spy reads Python's stacks for 10 s.",
             ),
-        ] = False,
+        ] = True,
         output_format: Annotated[
             Format, typer.Option("--format", help="Text for people, or report.json.")
         ] = Format.TEXT,
@@ -199,16 +200,6 @@ def recording_command(name: str) -> Callable[..., None]:
             interval=profiling_interval,
             source=source,
         )
-        if stacks and target.gpus:
-            raise UsageError(
-                "With --gpu there is no one program whose stacks could be read: leave --stacks out, "
-                "or watch one program.\nWatch it with: --pid PID"
-            )
-        if agent and not target.command:
-            raise UsageError(
-                "Only a program that perfzero starts (-- CMD) can be looked into: leave --agent out.\n"
-                "Everything else is told of one that runs already, too."
-            )
         duration_s = None
         if profiling_duration is not None:
             duration_s = seconds(profiling_duration, option="--profiling-duration", low=0.1, high=30 * 86400)
@@ -236,7 +227,8 @@ def recording_command(name: str) -> Callable[..., None]:
                 force=force,
                 say=voice.say,
                 show=None if silent else voice.show,
-                agent=agent,
+                agent=agent is not False,
+                may_stay=agent is True,
                 stacks=stacks,
                 **({} if sure is None else {"judge": new_judge(), "sure": sure}),
             )
