@@ -69,8 +69,8 @@ class Row:
     """
     `same`: output, errors and exit code are. `reason`: why there was no look. `lost_s`: by the program's own
     clock, `told_s`: by the look itself; `megabytes` is the size of the trace. `stays`, as a share: how much
-    slower the program was afterwards, beside the `noise` of when nobody looked. `slower`: likewise while stacks
-    were read, and between which two it lies; None where none were.
+    slower the program was afterwards, beside the `noise` of when nobody looked. `slower`: likewise while
+    stacks were read, and between which two it lies; None where none were.
     """
 
     program: str
