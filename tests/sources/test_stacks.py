@@ -149,6 +149,49 @@ def test_one_that_does_not_finish_when_asked_is_ended(monkeypatch: pytest.Monkey
     assert stacks.sampled[0].failure == "it did not end in time"
 
 
+def ended_by_itself() -> Stacks:
+    """One that has computed and ended, which nobody has seen yet."""
+    stacks = fake("i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done")
+    stacks.begin(1, role="main", rate_hz=100)
+    os.waitid(os.P_PID, stacks.sampled[0].spy.pid, os.WEXITED | os.WNOWAIT)
+    return stacks
+
+
+def test_the_cpu_time_of_one_that_ended_before_it_was_asked_to_is_known() -> None:
+    asked, closed = ended_by_itself(), ended_by_itself()
+    asked.finish()
+    closed.close()
+
+    assert asked.cpu_s > 0.01
+    assert closed.cpu_s > 0.01
+    assert asked.sampled[0].failure == ""
+
+
+def test_one_that_has_ended_is_not_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LATEST_S", -1.0)
+    stacks = ended_by_itself()
+
+    assert stacks.poll(seconds=0)
+    assert stacks.sampled[0].failure == ""
+
+
+def test_a_process_that_is_not_our_child_gets_no_signal() -> None:
+    """The kernel gives a number anew once somebody has taken up the one that had it."""
+    stacks = fake("exec sleep 60")
+    stacks.begin(1, role="main", rate_hz=100)
+    [one] = stacks.sampled
+    came = []
+    before = signal.signal(signal.SIGUSR1, lambda *_: came.append(1))
+    try:
+        ours, one.spy.pid = one.spy.pid, os.getpid()
+        module._signal(one, signal.SIGUSR1)
+    finally:
+        one.spy.pid = ours
+        signal.signal(signal.SIGUSR1, before)
+
+    assert came == []
+
+
 def test_closing_ends_what_runs_and_does_nothing_twice() -> None:
     stacks = fake("exec sleep 60")
     stacks.begin(1, role="main", rate_hz=100)

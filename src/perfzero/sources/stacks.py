@@ -193,9 +193,11 @@ class Stacks:
         over_s = time.monotonic() - self._begun - seconds
         for one in self.sampled:
             if not one.ended:
+                self._reap(one)
+            if not one.ended:
                 if over_s > LATEST_S:
                     _kill(one)
-                self._reap(one)
+                    self._reap(one)
                 one.ended = one.ended or time.monotonic() - one.killed_s > ENDS_S
         return all(one.ended for one in self.sampled)
 
@@ -203,8 +205,7 @@ class Stacks:
         """Let what still runs write what it has seen so far, which takes a moment; end what does not."""
         running = [one for one in self.sampled if not one.ended]
         for one in running:
-            with suppress(OSError):
-                one.spy.send_signal(signal.SIGINT)
+            _signal(one, signal.SIGINT)
         self._await(running, FINISHES_S)
         self._end(running)
 
@@ -252,10 +253,20 @@ def _unnamed() -> BinaryIO:
 
 
 def _kill(one: Sampled) -> None:
-    with suppress(OSError):
-        one.spy.send_signal(signal.SIGKILL)
+    _signal(one, signal.SIGKILL)
     one.failure = "it did not end in time"
     one.killed_s = min(one.killed_s, time.monotonic())
+
+
+def _signal(one: Sampled, number: signal.Signals) -> None:
+    """
+    Send it a signal, if it is still our child.
+
+    `Popen.send_signal` would take up one that has ended, and the CPU time that it used would be lost.
+    """
+    with suppress(OSError):
+        os.waitid(os.P_PID, one.spy.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        os.kill(one.spy.pid, number)
 
 
 def _wait(process: subprocess.Popen[bytes]) -> tuple[int | None, float]:
