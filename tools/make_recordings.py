@@ -53,6 +53,9 @@ START_UP_S = 60.0
 TRIMMERS = 12
 REPORTS = ("report.json", "summary.csv", "detailed_breakdown.json", "report.html", "timeline.png")
 
+FROM_OUTSIDE = ("--no-agent", "--no-stacks")
+"""Verdicts are by counters alone, and recordings have to be small."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -159,7 +162,7 @@ def record(cases: Sequence[Case], args: argparse.Namespace) -> int:
 def perfzero_command(case: Case, *, folder: str, steps: Path) -> list[str]:
     """`perfzero run` over the case's program, with paths relative to the project; it logs into *steps*."""
     program = [*case.command(python="python3", zoo=None), "--log", str(steps)]
-    return [*checkout.PERFZERO, "run", "-o", folder, *case.options, "--", *program]
+    return [*checkout.PERFZERO, "run", "-o", folder, *FROM_OUTSIDE, *case.options, "--", *program]
 
 
 def guarded(case: Case, *, work: Path) -> Result:
@@ -222,7 +225,7 @@ def write_own(own: Own, folder: Path) -> None:
 def command_line(case: Case) -> str:
     """What a person would type."""
     holder = f"python zoo/busy_holder.py --seconds {case.holder_s} &\n" if case.holder_s else ""
-    options = [f"-o {case.name}", *case.options]
+    options = [f"-o {case.name}", *FROM_OUTSIDE, *case.options]
     return f"{holder}perfzero run {' '.join(options)} -- {' '.join(case.command(python='python', zoo=None))}"
 
 

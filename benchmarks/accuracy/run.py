@@ -109,7 +109,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="perfzero-accuracy-"))
     log = folder / "bursts.jsonl"
     command = [
-        *checkout.PERFZERO, "record", "--continuous", "-o", str(folder / "recording"), "--",
+        *checkout.PERFZERO, "record", "--continuous", "--no-agent", "--no-stacks",
+        "-o", str(folder / "recording"), "--",
         "python3", "benchmarks/accuracy/known.py", "--log", str(log.resolve()),
         "--repeats", str(args.repeats),
     ]  # fmt: skip

@@ -1,5 +1,5 @@
 """
-Are the bytes true that a look tells of each kernel? Five programs under `record --agent`, and Nsight Compute.
+Are the bytes true that a look tells of each kernel? Five programs under `record`, and Nsight Compute.
 
     python benchmarks/attribution/run.py --out OUT [--only resnet50_fp32,gpt_flash] [--truth FOLDER]
 
@@ -104,7 +104,7 @@ def record(name: str, folder: Path) -> None:
     """Record program *name* until it has been looked into."""
     log = folder.with_suffix(".log")
     script = "benchmarks/attribution/programs.py"
-    command = [*watched.checkout.PERFZERO, "record", "--agent", "-o", str(folder), "--"]
+    command = [*watched.checkout.PERFZERO, "record", "--no-stacks", "-o", str(folder), "--"]
     command += [sys.executable, script, name, "--seconds", str(LONGEST_S)]
     with watched.child(command, log=log) as process:
         deadline = time.monotonic() + LONGEST_S + watched.START_UP_S

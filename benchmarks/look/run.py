@@ -3,7 +3,7 @@ Do a look inside and the reading of stacks change the program, and what do they 
 
     python benchmarks/look/run.py --out OUT [--only resnet50,compiled] [--budget SECONDS]
 
-Each program runs alone, and under `record --agent --stacks`. Output, errors and exit code of the two runs
+Each program runs alone, and under `record`. Output, errors and exit code of the two runs
 have to be the same, the loss to the last digit. The time lost is that of the steps during the look beyond
 what as many usual steps take, by the program's own clock; two seconds at most are allowed. "told" is what the
 look itself says of it.
@@ -102,7 +102,7 @@ def measure(name: str, folder: Path, _args: argparse.Namespace) -> Row:
     steps = max(100, round(WATCHED_S * 1e3 / usual_ms / 10) * 10)
     alone = run(command(name, steps, folder.with_suffix(".alone")))
     log = folder.with_suffix(".steps")
-    record = [*watched.checkout.PERFZERO, "record", "--quiet", "--agent", "--stacks", "-o", str(folder), "--"]
+    record = [*watched.checkout.PERFZERO, "record", "--quiet", "-o", str(folder), "--"]
     beside = run([*record, *command(name, steps, log)])
     undisturbed = step_log.read_steps(folder.with_suffix(".alone"))
     return compare(name, folder, step_log.read_steps(log), undisturbed, same=alone == beside)

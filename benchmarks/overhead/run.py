@@ -272,6 +272,10 @@ def open_and_close(session: Session, *, count: int, until: float) -> list[tuple[
 # --- CPU time of sampler and recorder --------------------------------------------------------
 
 
+POLICY_ALONE = ("--no-agent", "--no-stacks")
+"""A look and the reading of stacks come once in a run, however long it is: they are stated apart."""
+
+
 def compile_sources() -> None:
     """Compile our sources to bytecode, so that their compilation is nobody's CPU time."""
     command = ["python3", "-m", "compileall", "-q", str(ROOT / "src")]
@@ -291,7 +295,7 @@ def cpu_time(
     steps = folder.parent / "steps"
     name, *arguments = program
     command = [
-        *checkout.PERFZERO, "record", "-o", str(folder), *options, "--",
+        *checkout.PERFZERO, "record", "-o", str(folder), *POLICY_ALONE, *options, "--",
         "python3", f"zoo/{name}", "--seconds", str(seconds), "--log", str(steps), *arguments,
     ]  # fmt: skip
     process = checkout.start(command, log=log)

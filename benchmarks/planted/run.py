@@ -150,7 +150,7 @@ def measure(name: str, folder: Path, args: argparse.Namespace) -> Row:
     program = ["python3", str(PROGRAMS / f"{name}.py")]
     folder.parent.mkdir(parents=True, exist_ok=True)
     command = [*program, "--seconds", str(args.seconds)]
-    gpu = watched.watch(command, folder=folder, seconds=args.seconds, options=("--stacks",))
+    gpu = watched.watch(command, folder=folder, seconds=args.seconds)
     before_ms = step_ms(folder.with_suffix(".log").read_text(errors="replace"))
     fixed = folder.with_name(f"{name}-fixed")
     command = [*program, "--fixed", "--seconds", str(FIXED_SECONDS)]
