@@ -182,7 +182,7 @@ def test_moments_stand_for_time_whatever_the_length_of_the_visits() -> None:
     for lengths in ((1.0, 1.0), (2.0, 18.0), (30.0, 70.0), (0.5, 40.0)):
         stacks, _ = made([(at(12), lengths[0], []), (at(13), lengths[1], [])], seconds=20)
         [main] = stacks.processes
-        moments = _moments(_visits(main, 0, np.arange(2)))
+        moments = _moments(_visits(main, np.arange(2)))
         share = np.bincount(moments.leaf, moments.weight)[0] / moments.count
 
         assert share == pytest.approx(lengths[0] / sum(lengths), abs=0.04)

@@ -196,7 +196,7 @@ TextOf = Callable[[Frame], str]
 
 def meaning(stack: Sequence[Frame], text_of: TextOf) -> Meaning:
     """What *stack*, the innermost frame first, means."""
-    path = tuple(frame for frame in reversed(stack) if _is_own(frame))
+    path = tuple(frame for frame in reversed(stack) if is_own(frame))
     if not path:  # a program that is a library itself: all of it but torch
         path = tuple(f for f in reversed(stack) if not _TORCH.search(f.file) and not f.file.startswith("<"))
     return Meaning(_activity(stack, text_of), path[:DEEPEST] or tuple(stack[-1:]))
@@ -205,7 +205,7 @@ def meaning(stack: Sequence[Frame], text_of: TextOf) -> Meaning:
 def _activity(stack: Sequence[Frame], text_of: TextOf) -> Activity:
     below: list[Frame] = []
     for frame in stack:
-        if _is_own(frame):
+        if is_own(frame):
             break
         below.append(frame)
     loads = any("torch/utils/data/" in f.file.replace("\\", "/") for f in stack)
@@ -253,7 +253,7 @@ def _by_text(text: str) -> Activity | None:
 
 def stage(stack: Sequence[Frame], text_of: TextOf) -> tuple[Stage, Frame | None] | None:
     """What a worker of a DataLoader does, and the program's line for it; None while it waits for an order."""
-    own = next((frame for frame in stack if _is_own(frame)), None)
+    own = next((frame for frame in stack if is_own(frame)), None)
     inside = any("_utils/fetch.py" in f.file or "_utils/pin_memory.py" in f.file for f in stack)
     if stack and not inside and any(_WORKER_WAITS.search(f.file) for f in stack):
         return None
@@ -266,7 +266,7 @@ def stage(stack: Sequence[Frame], text_of: TextOf) -> tuple[Stage, Frame | None]
     if own is not None:
         found = next((s for pattern, s in _STAGE_TEXT if pattern.search(text_of(own))), None)
         # The functions around it may be called after what they do.
-        named = found or next((s for f in stack if _is_own(f) and (s := _by_name(f))), None)
+        named = found or next((s for f in stack if is_own(f) and (s := _by_name(f))), None)
         return named or "other", own
     return None
 
@@ -289,7 +289,8 @@ def _where(frame: Frame) -> str:
 
 
 @lru_cache(_KEPT)
-def _is_own(frame: Frame) -> bool:
+def is_own(frame: Frame) -> bool:
+    """Whether a frame is of the program itself, not of a library, and not of what starts it."""
     if _LAUNCHER.search(frame.file):
         return False
     return is_users(Function(frame.file, frame.line, frame.function))

@@ -54,6 +54,7 @@ from perfzero.attribute.host_activity import (
     meaning,
     stage,
 )
+from perfzero.attribute.torn import whole_stacks
 from perfzero.stacks import Frame, GilUse, HostStacks, ProcessStacks
 from perfzero.traces import BoolArray
 from perfzero.values import FloatArray, IntArray, Samples
@@ -259,17 +260,18 @@ def host_causes(stacks: HostStacks, pm: Samples) -> HostCauses:
     main = next((p for p in stacks.processes if p.role == "main"), None)
     if main is None or not len(main):
         return HostCauses(reason=stacks.doubts[0] if stacks.doubts else "The host was not sampled.")
-    idle = _idle(pm, start_ns=main.start_ns, end_ns=main.end_ns)
-    if idle is None:
-        return HostCauses(reason="No hardware counters were sampled while the host was.")
     text_of = _texts(stacks)
     thread = main_thread(main)
     if _frames(main, main.thread == thread) > MOST_FRAMES:
         return HostCauses(reason=TOO_MANY)
-    leaves, leaf_of = _leaves(main, thread, text_of)
+    main = whole_stacks(main, thread)
+    idle = _idle(pm, start_ns=main.start_ns, end_ns=main.end_ns)
+    if idle is None:
+        return HostCauses(reason="No hardware counters were sampled while the host was.")
+    leaves, leaf_of = _leaves(main, text_of)
     if len(leaves) > MOST_MEANINGS:
         return HostCauses(reason=TOO_MANY)
-    visits = _visits(main, thread, leaf_of)
+    visits = _visits(main, leaf_of)
     offset_ns = _offset_ns(_moments(visits), idle, slack_ns=main.slack_ns)
     moments = _moments(visits, idle, offset_ns=offset_ns)
     moments = moments.shifted(offset_ns)
@@ -324,10 +326,9 @@ class _Visits:
     rate_hz: float
 
 
-def _visits(process: ProcessStacks, thread: int, leaf_of: IntArray) -> _Visits:
-    """What *thread* was seen to do; *leaf_of*: stack -> leaf, -1 for none."""
-    rows = process.thread == thread
-    time_ns, leaf = process.time_ns[rows], leaf_of[process.stack[rows]]
+def _visits(process: ProcessStacks, leaf_of: IntArray) -> _Visits:
+    """What the one thread of *process* was seen to do; *leaf_of*: stack -> leaf, -1 for none."""
+    time_ns, leaf = process.time_ns, leaf_of[process.stack]
     length_s = np.diff(time_ns, append=max(process.end_ns, int(time_ns[-1]))) / 1e9
     growth_hz = _growth_hz(length_s, leaf, rate_hz=process.rate_hz)
     return _Visits(time_ns, leaf, length_s, growth_hz, process.rate_hz)
@@ -444,11 +445,11 @@ def _frames(process: ProcessStacks, rows: BoolArray) -> int:
     return sum(len(process.stacks[k]) for k in np.unique(process.stack[rows]).tolist())
 
 
-def _leaves(process: ProcessStacks, thread: int, text_of: TextOf) -> tuple[list[Meaning], IntArray]:
-    """What the stacks of *thread* mean, and stack -> its place among these meanings, -1 for none."""
+def _leaves(process: ProcessStacks, text_of: TextOf) -> tuple[list[Meaning], IntArray]:
+    """What the stacks of *process* mean, and stack -> its place among these meanings, -1 for none."""
     number: dict[Meaning, int] = {}
     leaf_of = np.full(len(process.stacks), -1, np.int64)
-    for k in np.unique(process.stack[process.thread == thread]).tolist():
+    for k in np.unique(process.stack).tolist():
         frames = [process.frames[i] for i in process.stacks[k]]
         if frames:
             leaf_of[k] = number.setdefault(meaning(frames, text_of), len(number))
@@ -946,7 +947,8 @@ def _stages(stacks: HostStacks, text_of: TextOf) -> tuple[StageShare, ...]:
     for process in stacks.processes:
         whole = np.ones(len(process), np.bool_)
         if process.role == "worker" and len(process) and _frames(process, whole) <= MOST_FRAMES:
-            moments = _moments(_visits(process, main_thread(process), np.arange(len(process.stacks))))
+            process = whole_stacks(process, main_thread(process))
+            moments = _moments(_visits(process, np.arange(len(process.stacks))))
             for k, seen in enumerate(np.bincount(moments.leaf, moments.weight)):
                 what = stage([process.frames[i] for i in process.stacks[k]], text_of) if seen > 0 else None
                 if what is not None:
