@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfzero.attribute.host_activity import Activity, Stage, meaning, stage
+from perfzero.attribute.host_activity import Activity, Stage, may_copy, meaning, stage
 from perfzero.stacks import Frame
 
 SITE = "/venv/lib/python3.12/site-packages"
@@ -46,6 +46,9 @@ def activity(text: str, *inner: Frame, inner_text: str = "") -> Activity:
         ("kept.append(out.cpu())", "copying"),
         ("batch = rows.to(device)", "copying"),
         ("x = x.cuda()", "copying"),
+        ("batch = kept if fixed else rows.to(base.DEVICE)", "copying"),
+        ("x = x.to(batch['x'].device)", "copying"),
+        ("x = x.to(0)", "copying"),
         ("gc.collect()", "garbage collection"),
         ("torch.save(net.state_dict(), path)", "checkpoint"),
         ("torch.cuda.empty_cache()", "allocator"),
@@ -80,6 +83,8 @@ def test_the_text_of_a_line_tells_what_a_function_without_a_frame_does(text: str
         "x = x.to(torch.bfloat16)",
         "x = x.to(memory_format=torch.channels_last)",
         "x = x.to(other)",
+        "x = x.to(DEVICE_DTYPE)",
+        "x = x.to(device_map)",
         "classes = np.unique(labels)",
         "rows = np.nonzero(labels)",
         'names = table["name"].unique()',
@@ -103,6 +108,38 @@ def test_the_text_of_a_line_tells_what_a_function_without_a_frame_does(text: str
 )
 def test_what_waits_for_nothing_is_no_wait(text: str) -> None:
     assert activity(text) == "python"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = x.to(where)",
+        "x = x.to(where, torch.bfloat16)",
+        "x = x.cuda(non_blocking=True)",
+        "held.copy_(rows)",
+        "batch = to_device(batch)",
+        "batch = self.move_to_device(batch)",
+        "inputs = self._prepare_inputs(inputs)",
+    ],
+)
+def test_a_line_whose_words_leave_it_open_may_copy(text: str) -> None:
+    assert activity(text) == "python"
+    assert may_copy(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = x.to(torch.bfloat16)",
+        "x = x.to(x.dtype)",
+        "x = x.to(dtype)",
+        "x = x.to( self.dtype, copy=True)",
+        "x = x.copy()",
+        "tokens = sorted(tokens)",
+    ],
+)
+def test_a_cast_and_other_work_of_the_host_copy_nothing(text: str) -> None:
+    assert not may_copy(text)
 
 
 @pytest.mark.parametrize(

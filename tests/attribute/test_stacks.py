@@ -5,6 +5,7 @@ taking the planted line out (tests/fixtures/stacks/record.py), and stacks writte
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 
@@ -118,6 +119,61 @@ def test_the_hosts_own_work_while_the_gpu_is_busy_gets_no_gap_that_follows(text:
 
     assert [c.text for c in host_causes(own, samples).causes] == ["time.sleep(1)"]
     assert told(parts).causes[0].text == "loss.item()"
+
+
+def copying(
+    text: str, *, idle: float = 0.0, busy: float = 0.0, known: int = 1, inner: Sequence[Frame] = ()
+) -> list[str]:
+    """
+    What two lines with this *text* are told as; in the first a copy engine works so much.
+
+    The GPU is busy for the first third of the first. *known*: one of so many samples tells of the engine.
+    """
+    parts: list[Part] = [
+        (at(11, *inner), 15, [(0, 5)]),
+        (at(13, *inner), 15, []),
+        (at(12, CALL), 10, [(0, 10)]),
+    ]
+    stacks, samples = made(parts)
+    lines = {**stacks.lines, ("/job/train.py", 11): text, ("/job/train.py", 13): text}
+    since = samples.start_ns % (40 * MS)
+    engine = np.select([since < 4 * MS, since < 14 * MS], [busy, idle], 0.0)
+    engine = np.where(np.arange(len(samples)) % known == 0, engine, np.nan)
+    found = host_causes(HostStacks(stacks.processes, lines), samples.with_columns({"ce_active": engine}))
+    return [c.activity for c in sorted(found.causes, key=lambda c: c.frame.line)]
+
+
+def test_a_line_that_may_copy_does_if_a_copy_engine_works_while_the_gpu_is_idle() -> None:
+    text = "x = rows.to(where)"
+
+    assert copying(text, idle=0.12) == ["copying", "python"]
+    assert copying(text, idle=0.12, known=3) == ["copying", "python"]
+    assert copying(text, idle=0.003) == ["python", "python"]
+    assert copying(text, busy=1.0) == ["python", "python"]
+    assert copying(text, idle=math.nan, busy=math.nan) == ["python", "python"]
+
+
+@pytest.mark.parametrize("text", ["x = rows.to(torch.bfloat16)", "x = sorted(rows)"])
+def test_a_line_that_cannot_copy_does_not_though_a_copy_engine_works(text: str) -> None:
+    assert copying(text, idle=0.12) == ["python", "python"]
+
+
+def test_a_line_that_waits_for_the_loader_does_so_while_others_copy() -> None:
+    assert copying("x = next(batches).to(where)", idle=0.12, inner=[LOADER]) == ["loader", "loader"]
+
+
+def test_a_copy_that_the_gpu_waits_for_has_its_idle_time() -> None:
+    stacks, samples = made([(at(11), 20, [(0, 5)]), (at(12, CALL), 10, [(2, 10)])])
+    told_as = {}
+    for text in ("x = rows.to(device)", "x = sorted(rows)"):
+        lines = {**stacks.lines, ("/job/train.py", 11): text}
+        told_as[text] = host_causes(HostStacks(stacks.processes, lines), samples).causes[0]
+    copy, sort = told_as.values()
+
+    assert (copy.activity, sort.activity) == ("copying", "python")
+    # That it is late with the next launches, too, comes of the copy.
+    assert copy.share == pytest.approx(1.0, abs=0.03)
+    assert sort.share <= copy.share
 
 
 def test_launching_is_told_where_nothing_else_explains_the_gaps() -> None:

@@ -125,7 +125,8 @@ _TEXT: tuple[tuple[re.Pattern[str], Activity], ...] = tuple(
          "synchronising"),
         (r"\.cpu\(|\.to\(\s*[\"']cpu", "copying"),
         (r"\.cuda\((?!.*non_blocking\s*=\s*True)|\.to\((?!.*non_blocking\s*=\s*True)\s*([^()]*\bdevice\s*=|"
-         r"f?[\"'](cuda|xpu|mps)|torch\.device\(|([\w.]*[._])?(device|dev|rank|gpu)\b)|"
+         r"f?[\"'](cuda|xpu|mps)|torch\.device\(|\d+\s*[,)]|"
+         r"(?i:([\w.\[\]\"']*[._])?(device|dev|rank|gpu))\b)|"
          r"\btorch\.(tensor|as_tensor)\(.*\bdevice\s*=\s*(?![\"']cpu)", "copying"),
         (rf"{_NO_ARRAY}.*\b(float|int|bool)\(\s*{_TENSOR}\s*\)", "synchronising"),
         (rf"^\s*((el)?if|while|assert)\b.*(\btorch\.(isnan|isinf|isfinite|any|all)\(|\.is(nan|inf|finite)\(\)|"
@@ -147,6 +148,14 @@ What the text of a line does; the first that fits.
 
 That a line waits for the GPU is said only if hardly anything else is written so: the gap after it is taken to
 be its own then. What looks the same on the host's own values, such as `float(v)` or `rows[i > 3]`, is Python.
+"""
+
+_MAY_COPY = re.compile(r"\.(to|cuda|copy_)\((?!\s*(torch\.\w+|([\w.]*[._])?dtype)\s*[,)])|"
+                       r"\b\w*(to_(device|gpu|cuda)|prepare_inputs?)\(")  # fmt: skip
+"""
+What may move data between host and GPU, by the text of a line: whether it does the names do not tell.
+
+A cast alone (`.to(torch.bfloat16)`) does not, and on the host it takes time just so.
 """
 
 _STAGES: tuple[tuple[re.Pattern[str], Stage], ...] = tuple(
@@ -238,6 +247,12 @@ def _activity(stack: Sequence[Frame], text_of: TextOf) -> Activity:
         known = all(f.file.startswith("<") or _TORCH.search(f.file.replace("\\", "/")) for f in below)
         return "python" if outer is None or (outer in WAITS_FOR_GPU and not known) else outer
     return (_by_text(text_of(stack[0])) if stack else None) or "python"
+
+
+@lru_cache(_KEPT)
+def may_copy(text: str) -> bool:
+    """Whether a line with this *text* may copy: it does if something is copied while the host is there."""
+    return _MAY_COPY.search(text) is not None
 
 
 @lru_cache(_KEPT)
