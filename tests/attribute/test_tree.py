@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from hand_written_look import ENGINE, Look
 from perfzero.attribute.breakdown import (
+    COLLECTIVES_ROW,
     OPTIMIZER_ROW,
     OUTSIDE_ROW,
     REPLAYS_ROW,
@@ -222,12 +223,33 @@ def test_what_belongs_to_no_module_stands_beside_the_tree(tmp_path: Path) -> Non
 
     assert [(row.name, row.time.gpu_ns) for row in found.elsewhere] == [
         (OPTIMIZER_ROW, 20_000),
+        (COLLECTIVES_ROW, 0),
         (REPLAYS_ROW, 0),
         (OUTSIDE_ROW, 2_000),
         (UNATTRIBUTED_ROW, 6_000),
     ]
-    assert found.elsewhere[3].module is None
-    assert found.elsewhere[3].source is None
+    assert found.elsewhere[-1].module is None
+    assert found.elsewhere[-1].source is None
+
+
+def test_gradients_that_are_averaged_are_collectives_and_an_exchange_within_a_module_is_the_modules(
+    tmp_path: Path,
+) -> None:
+    """The first is asked for by a hook between backward operators, the second in a forward pass."""
+    look = Look()
+    look.op("record_param_comms", 0, 10)
+    look.work("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 20, 50, at=5)
+    look.module("head", "Linear", 100, 140)
+    look.op("record_param_comms", 110, 120)
+    look.work("ncclKernel_AllGather_RING_LL_Sum_int8_t", 130, 137, at=115)
+    look.op("record_param_comms", 150, 160)
+    look.work("my_ncclDevKernel", 170, 174, at=155)
+    found = broken_down(look, tmp_path)
+
+    times = {row.name: row.time.gpu_ns for row in found.elsewhere}
+    assert times[COLLECTIVES_ROW] == 30_000
+    assert module(found, "head").own.time.gpu_ns == 7_000
+    assert times[OUTSIDE_ROW] == 4_000
 
 
 def test_operators_and_kernels_are_ordered_by_time_and_the_rest_is_last(tmp_path: Path) -> None:

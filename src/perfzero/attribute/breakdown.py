@@ -15,6 +15,7 @@ from perfzero.attribute.roofline import Ceilings, Roofline
 from perfzero.traces import Tensor, WorkKind
 
 OPTIMIZER_ROW = "optimizer"
+COLLECTIVES_ROW = "collectives"
 REPLAYS_ROW = "graph replays"
 OUTSIDE_ROW = "outside modules"
 UNATTRIBUTED_ROW = "unattributed"
@@ -182,12 +183,12 @@ class Breakdown:
     Where the GPU's time goes: `total` is all work, `busy_ns` the union over streams, in `steps` steps.
 
     `modules` are in the order of the tree, the heaviest first at each level; `alike` are the modules with
-    time of their own, like ones taken together; `elsewhere` are the rows optimizer, graph replays,
-    outside modules, unattributed. All else is ordered by time. `operators` ends with the row unattributed:
-    work that no operator launched. `sampled` is how counters were sampled meanwhile, and `counted` what they
-    tell of all work; None without. `calls` are the sums that conditions of remedies are judged by, in no
-    particular order, and so are `chains`; no file has them. `roofline` is of all work,
-    and `ceilings` what it was held against, None without.
+    time of their own, like ones taken together; `elsewhere` are the rows optimizer, collectives, graph
+    replays, outside modules, unattributed. All else is ordered by time. `operators` ends with the row
+    unattributed: work that no operator launched. `sampled` is how counters were sampled meanwhile, and
+    `counted` what they tell of all work; None without. `calls` are the sums that conditions of remedies are
+    judged by, in no particular order, and so are `chains`; no file has them. `roofline` is of all work, and
+    `ceilings` what it was held against, None without.
     """
 
     total: GpuTime

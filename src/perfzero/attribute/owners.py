@@ -35,11 +35,14 @@ from perfzero.values import IntArray
 FORWARD, BACKWARD, OPTIMIZER, OTHER = range(4)
 """What a piece of work is part of; OTHER is what runs outside of all modules, such as a loss or a copy."""
 
-IN_MODULE, IN_OPTIMIZER, IN_REPLAY, OUTSIDE, UNKNOWN = range(5)
+IN_MODULE, IN_OPTIMIZER, COLLECTIVE, IN_REPLAY, OUTSIDE, UNKNOWN = range(6)
 """
-Whose it is. IN_REPLAY: of a graph that was replayed outside of all else. OUTSIDE: launched in no module.
-UNKNOWN: its launch, or its forward pass, is not known.
+Whose it is. COLLECTIVE: a kernel of NCCL that no module asked for. IN_REPLAY: of a graph that was replayed
+outside of all else. OUTSIDE: launched in no module. UNKNOWN: its launch, or its forward pass, is not known.
 """
+
+_NCCL = ("ncclDevKernel", "ncclKernel")
+"""How NCCL's kernels are called, from 2.19 on and before."""
 
 _HIGHEST_ORDER = 8
 """How often a backward pass is followed to the one that made it; gradients of gradients take one."""
@@ -121,6 +124,8 @@ def find_owners(trace: Trace) -> Owners:
     place[~known | lost] = UNKNOWN
     replay = np.where(known & (owner == 0), innermost(trace.replays, *launched), -1)
     place[replay >= 0] = IN_REPLAY
+    # Of gradients they are asked for between backward operators, by whoever averages them.
+    place[np.isin(place, (OUTSIDE, UNKNOWN)) & _is_collective(trace)] = COLLECTIVE
     phase = np.select([by_module, by_backward, by_optimizer], [FORWARD, BACKWARD, OPTIMIZER], OTHER)
 
     frames = _users_frames(trace)
@@ -138,6 +143,11 @@ def find_owners(trace: Trace) -> Owners:
         in_step=known & _in_step(trace.steps, launched[1]),
         replay=trace.work.replay | replayed,
     )
+
+
+def _is_collective(trace: Trace) -> BoolArray:
+    work = trace.work
+    return np.array([name.startswith(_NCCL) for name in work.names], bool)[work.name]
 
 
 def _launches(trace: Trace) -> tuple[IntArray, IntArray, IntArray, BoolArray]:

@@ -25,6 +25,7 @@ from typing import TypeVar
 import numpy as np
 
 from perfzero.attribute.breakdown import (
+    COLLECTIVES_ROW,
     OPTIMIZER_ROW,
     OUTSIDE_ROW,
     PHASES,
@@ -47,6 +48,7 @@ from perfzero.attribute.earlier import is_earlier, without_earlier
 from perfzero.attribute.layout import layout
 from perfzero.attribute.owners import (
     BACKWARD,
+    COLLECTIVE,
     FORWARD,
     IN_OPTIMIZER,
     IN_REPLAY,
@@ -316,6 +318,7 @@ class _Table:
         """What belongs to no module; the rows are there even where nothing does."""
         places = (
             (OPTIMIZER_ROW, IN_OPTIMIZER),
+            (COLLECTIVES_ROW, COLLECTIVE),
             (REPLAYS_ROW, IN_REPLAY),
             (OUTSIDE_ROW, OUTSIDE),
             (UNATTRIBUTED_ROW, UNKNOWN),
