@@ -15,13 +15,14 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+import perfzero
 from hand_written_look import BASE_NS
 from hand_written_look import Look as TraceOfALook
 from perfzero.diagnose.gates import GPM_ONLY, NVML_ONLY
 from perfzero.diagnose.verdict import Diagnosis
 from perfzero.errors import BrokenRecording, NoRecording, UsageError
 from perfzero.report import looks
-from perfzero.report.analysis import EVERY_FILE, FILES, analyze, explained
+from perfzero.report.analysis import EVERY_FILE, FILES, NO_LOSS, analyze, explained, judged_report
 from perfzero.report.schema import schema
 from perfzero.report.terminal import words
 from perfzero.store.kineto import read_trace
@@ -310,3 +311,43 @@ def test_a_look_without_a_trace_is_no_doubt(tmp_path: Path, record: Record) -> N
     folder = looked_into(record(tmp_path / "run"), file="")
 
     assert analyze(folder).doubts == ()
+
+
+def failed(folder: Path, *reasons: str, pid: int = 1) -> Path:
+    """*folder* with a look for each of *reasons* that came to nothing, into processes *pid* and following."""
+    with (folder / "events.jsonl").open("ab") as events:
+        for k, reason in enumerate(reasons):
+            events.write(event_line("look", Look(pid + k, BASE_NS, BASE_NS + 1, reason=reason)))
+    return folder
+
+
+def test_why_a_program_was_not_looked_into_is_said_once(tmp_path: Path, record: Record) -> None:
+    why = "the program profiles itself"
+    one = failed(record(tmp_path / "one"), why)
+    many = failed(record(tmp_path / "many"), why, why, "it did not answer in time")
+    some = failed(looked_into(record(tmp_path / "some")), "it is a worker of another process", why)
+
+    assert judged_report(one).doubts == (
+        f"The program's layers are not told, for there is no look into process 1: {why}.",
+    )
+    assert [d.partition(", for ")[2] for d in judged_report(many).doubts] == [
+        "there is no look into process 1, nor into 2 more: the program profiles itself."
+    ]
+    assert [d for d in judged_report(some).doubts if "process" in d] == [
+        "Not all layers are told, for there is no look into process 2: the program profiles itself."
+    ]
+
+
+def test_what_need_not_be_looked_into_is_not_missed(tmp_path: Path, record: Record) -> None:
+    ended = failed(record(tmp_path / "ended"), *NO_LOSS)
+    again = failed(looked_into(record(tmp_path / "again")), "it did not answer in time", pid=4242)
+
+    assert judged_report(ended).doubts == ()
+    assert not [d for d in judged_report(again).doubts if "no look" in d]
+
+
+def test_the_reasons_that_are_no_loss_are_said_in_these_words() -> None:
+    source = Path(perfzero.__file__).parent / "record"
+    said = "".join((source / file).read_text() for file in ("look.py", "agent/_perfzero_agent.py"))
+
+    assert [f'"{reason}"' in said for reason in NO_LOSS] == [True, True]

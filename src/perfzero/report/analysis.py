@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from perfzero.report.model import Report
 from perfzero.report.settled import seen_inside, settled, with_lines
 from perfzero.store.reader import Recording, open_recording
 from perfzero.store.stacks import read_stacks
+from perfzero.values import Look
 
 REPORT_JSON = "report.json"
 FILES = (REPORT_JSON, "summary.csv", "timeline.csv", "timeline.png")
@@ -36,6 +37,9 @@ FILES = (REPORT_JSON, "summary.csv", "timeline.csv", "timeline.png")
 
 EVERY_FILE = (*FILES, BREAKDOWN_JSON)
 """With the one that is there only where the program was looked into."""
+
+NO_LOSS = ("it ended before its steps had", "it is a worker of another process")
+"""Reasons for which a process was not looked into that nobody can change, or need."""
 
 _KNOWN_REPORT_BYTES = 16 << 20
 """A report.json longer than this was not written by perfzero; it is not read."""
@@ -71,6 +75,7 @@ def judged_report(path: Path | str) -> Report:
     breakdowns, unread = broken_down(recording, {j.seen.gpu.index: j.seen for j in judged})
     inside = seen_inside(breakdowns, recording.looks, [gpu.index for gpu in recording.gpus])
     untold = [note.text for note in recording.notes() if note.kind == "unseen"]
+    untold += not_looked_into(recording.looks)
     told = [settled(j.diagnosis, inside[j.seen.gpu.index]) for j in judged]
     judged = [replace(j, diagnosis=with_lines(d, j.host)) for j, d in zip(judged, told, strict=True)]
     return build(
@@ -83,6 +88,18 @@ def judged_report(path: Path | str) -> Report:
         doubts=(*recording.doubts, *unseen, *unread, *untold),
         breakdowns=breakdowns,
     )
+
+
+def not_looked_into(looks: Sequence[Look]) -> list[str]:
+    """That a process was not looked into, and why, in one sentence: of several the first one's reason."""
+    seen = {look.pid for look in looks if look.file}
+    failed = {k.pid: k.reason for k in looks if k.reason and k.reason not in NO_LOSS and k.pid not in seen}
+    if not failed:
+        return []
+    pid, why = next(iter(failed.items()))
+    more = f", nor into {len(failed) - 1} more" if len(failed) > 1 else ""
+    lost = "Not all layers are told" if seen else "The program's layers are not told"
+    return [f"{lost}, for there is no look into process {pid}{more}: {why.rstrip('.')}."]
 
 
 def with_host(recording: Recording, judged: list[Judged]) -> tuple[list[Judged], tuple[str, ...]]:
