@@ -76,6 +76,21 @@ def test_a_gap_that_begins_in_a_wait_for_the_gpu_is_that_waits() -> None:
     assert all(c.share < 0.15 for c in found.causes[1:])
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_gaps_before_which_a_short_wait_was_not_seen_are_that_waits(seed: int) -> None:
+    """A wait of 4 ms is missed in every third step: a moment comes every 4 ms."""
+    parts: list[Part] = [
+        (at(13), 3.5, [(0, 3.5)]),
+        (at(12, CALL), 6, [(0, 6)]),
+        (at(11), 4, [(0, 4)]),
+        (at(14), 3, []),
+    ]
+    found = host_causes(*made(parts, seed=seed))
+
+    assert by_text(found, "loss.item()").share == pytest.approx(1.0, abs=0.05)
+    assert {c.frame.line for c in found.causes} == {11, 14}
+
+
 def test_what_is_late_because_of_a_wait_is_told_after_it() -> None:
     found = told([(at(13), 10, []), (at(12, CALL), 5, [(0, 5)]), (at(11), 9, [(0, 9)])])
 

@@ -354,7 +354,9 @@ def _moments(visits: _Visits, idle: _Idle | None = None, *, offset_ns: int = 0) 
     each leaf from the means of R (expectation maximisation).
 
     With *idle* the GPU tells more of when the stack ended: most lines come with a busy or with an idle GPU,
-    the same in every step. How often which is learned in some rounds from the moments themselves.
+    the same in every step. How often which is learned in some rounds from the moments themselves. What was
+    seen next need not have followed at once, for a wait of a few ms is missed as often as not: so after its end
+    a stack is held against the next one, or against any, whichever explains the GPU better.
     """
     count = np.maximum(1, np.ceil(visits.length_s / CELL_S)).astype(np.int64)
     first = np.cumsum(count) - count
@@ -381,9 +383,8 @@ def _moments(visits: _Visits, idle: _Idle | None = None, *, offset_ns: int = 0) 
             )
             odds = _log_odds(told, np.append(at_first, value))
             # The cells before the end were the leaf's, those after it were already the following one's.
-            gain = np.where(
-                np.isfinite(value), TRUST * (_log(odds, leaf, value) - _log(odds, following, value)), 0.0
-            )
+            after = np.maximum(_log(odds, following, value), _log(odds, np.full_like(leaf, -1), value))
+            gain = np.where(np.isfinite(value), TRUST * (_log(odds, leaf, value) - after), 0.0)
             before = np.cumsum(gain) - gain
             lasts = _lasts(prior + before - before[first][which], first, which)
             # In a gap the host may have been elsewhere, unseen, if this line hardly ever comes with one.
