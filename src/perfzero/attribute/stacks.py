@@ -355,8 +355,8 @@ def _moments(visits: _Visits, idle: _Idle | None = None, *, offset_ns: int = 0) 
 
     With *idle* the GPU tells more of when the stack ended: most lines come with a busy or with an idle GPU,
     the same in every step. How often which is learned in some rounds from the moments themselves. What was
-    seen next need not have followed at once, for a wait of a few ms is missed as often as not: so after its end
-    a stack is held against the next one, or against any, whichever explains the GPU better.
+    seen next need not have followed at once: a wait of a few ms is often missed. So after its end a stack is
+    held against the next one, or against any, whichever explains the GPU better.
     """
     count = np.maximum(1, np.ceil(visits.length_s / CELL_S)).astype(np.int64)
     first = np.cumsum(count) - count
