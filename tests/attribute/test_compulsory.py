@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from called import BF16, FLOAT, HALF, call, tensor
+from perfzero.attribute import operators
 from perfzero.attribute.breakdown import Call
-from perfzero.attribute.compulsory import broadcast, compulsory_bytes, different, promoted
+from perfzero.attribute.compulsory import broadcast, compulsory_bytes, different, passed, promoted
 from perfzero.attribute.outputs import outputs
 from perfzero.traces import Tensor
 
@@ -88,6 +89,13 @@ def test_what_works_on_elements_reads_each_input_and_writes_the_result(
 )
 def test_what_does_not_follow_from_the_inputs_is_not_told(operator: str, tensors: list[Tensor]) -> None:
     assert alone(call(operator, *tensors)) is None
+
+
+@pytest.mark.parametrize("operator", sorted(operators.ELEMENTWISE | operators.COPY))
+@pytest.mark.parametrize("end", ["", "_"])
+def test_of_a_call_without_recorded_tensors_nothing_is_told(operator: str, end: str) -> None:
+    assert passed(call(f"{operator}{end}")) is None
+    assert alone(call(f"{operator}{end}")) is None
 
 
 def test_another_librarys_operator_is_not_known() -> None:

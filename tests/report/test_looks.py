@@ -11,9 +11,12 @@ import pytest
 
 from hand_written_look import BASE_NS
 from hand_written_look import Look as TraceOfALook
+from perfzero.report import looks
 from perfzero.report.looks import broken_down
+from perfzero.store.kineto import read_trace
 from perfzero.store.reader import open_recording
 from perfzero.store.writer import RecordingWriter
+from perfzero.traces import Trace
 from perfzero.values import Gpu, Look, Process, Samples
 
 US = 1000
@@ -129,6 +132,34 @@ def test_that_another_program_held_the_gpu_is_said(tmp_path: Path) -> None:
 
     assert told["look-7.json.gz"] is not None
     assert "another program held its GPU" in doubts
+
+
+def test_a_look_that_cannot_be_broken_down_is_a_doubt_and_the_others_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def odd(path: Path) -> Trace:
+        if path.name == "look-7.json.gz":
+            raise IndexError("tuple index out of range")
+        return read_trace(path)
+
+    recording = recorded(tmp_path / "r", look(7, 0), look(8, 1), gpus=2)
+    monkeypatch.setattr(looks, "read_trace", odd)
+    told, doubts = reads(recording)
+
+    assert list(told) == ["look-8.json.gz"]
+    assert "look-7.json.gz: this trace could not be broken down (IndexError)" in doubts
+    assert "look-8" not in doubts
+
+
+def test_who_interrupts_is_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(path: Path) -> Trace:
+        raise KeyboardInterrupt
+
+    recording = recorded(tmp_path / "r", look(7, 0))
+    monkeypatch.setattr(looks, "read_trace", interrupted)
+
+    with pytest.raises(KeyboardInterrupt):
+        reads(recording)
 
 
 def test_a_gpu_that_nobody_watched_is_of_no_use(tmp_path: Path) -> None:

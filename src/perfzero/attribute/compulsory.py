@@ -155,6 +155,8 @@ def _copied(name: str, tensors: Sequence[Tensor]) -> tuple[float | None, float |
 
 def _elementwise(name: str, call: Call) -> tuple[float | None, float | None]:
     tensors, in_place = call.inputs, works_in_place(call.operator)
+    if not tensors:  # none is recorded of an undefined one, nor without shapes
+        return _UNKNOWN
     shape = broadcast([t.shape for t in tensors])
     if shape is None:
         return _UNKNOWN

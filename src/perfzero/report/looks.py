@@ -18,6 +18,11 @@ from perfzero.store.kineto import read_trace
 from perfzero.store.reader import Recording
 from perfzero.values import Look, Observation, Samples
 
+UNEXPECTED = (
+    "this trace could not be broken down ({kind}), which is a mistake in perfzero; all else is as without it."
+)
+"""For what a trace may hold is open: operators, and shapes of theirs, that nobody has seen yet."""
+
 MOST = 16
 """Traces read of a recording, each in seconds however large: twice one per process on a host of 8 GPUs."""
 
@@ -34,14 +39,17 @@ def broken_down(
     doubts: list[str] = []
     looks = list({look.file: look for look in recording.looks if look.file}.values())
     for look in looks[:MOST]:
-        samples, why = beside(look, recording.looks, seen)
-        doubts += [f"{look.file}: {why}"] if why else []
         try:
+            samples, why = beside(look, recording.looks, seen)
+            doubts += [f"{look.file}: {why}"] if why else []
             # With samples it is known which GPU it was.
             roofs = None if samples is None else ceilings(seen[_used(look, seen)[0]], look)
             found[look.file] = break_down(read_trace(recording.path / look.file), samples, roofs)
         except (BrokenRecording, NoRecording) as error:
             doubts.append(str(error).splitlines()[0])
+            continue
+        except Exception as error:  # noqa: BLE001 - a look adds to the report, which stands without it
+            doubts.append(f"{look.file}: {UNEXPECTED.format(kind=type(error).__name__)}")
             continue
         told = found[look.file].doubts
         doubts += (d if d.startswith(look.file) else f"{look.file}: {d}" for d in told)
