@@ -157,6 +157,10 @@ def test_a_cast_and_other_work_of_the_host_copy_nothing(text: str) -> None:
         (Frame("/usr/lib/python3.12/threading.py", 7, "Condition.wait"), "lock"),
         (Frame("/usr/lib/python3.12/socket.py", 7, "SocketIO.readinto"), "network"),
         (Frame(f"{SITE}/transformers/tokenization_utils.py", 7, "tokenize"), "tokenising"),
+        (Frame(f"{SITE}/transformers/tokenization_utils_base.py", 7, "BatchEncoding.pad"), "tokenising"),
+        (Frame(f"{SITE}/transformers/tokenization_utils_base.py", 7, "BatchEncoding.to"), "copying"),
+        (Frame(f"{SITE}/accelerate/utils/operations.py", 7, "send_to_device"), "copying"),
+        (Frame(f"{SITE}/accelerate/utils/operations.py", 7, "gather"), "python"),
     ],
 )
 def test_a_frame_of_a_library_goes_before_the_text(inner: Frame, expected: str) -> None:

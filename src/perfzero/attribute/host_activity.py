@@ -88,6 +88,8 @@ _LIBRARY: tuple[tuple[re.Pattern[str], Activity], ...] = tuple(
         (r"torch/serialization\.py:.*save|torch/distributed/checkpoint/|safetensors|:save_pretrained$",
          "checkpoint"),
         (r"torch/utils/data/", "loader"),
+        (r"/tokenization_utils_base\.py:(to|<dictcomp>)$|/accelerate/utils/operations\.py:send_to_device$",
+         "copying"),
         (r"tokenization_|tokenizers/|sentencepiece|tiktoken|sacremoses", "tokenising"),
         (r"/logging/__init__\.py|/wandb/|tensorboard|/mlflow/|/tqdm/|/rich/|/loguru/", "logging"),
         (r"/(socket|ssl|selectors)\.py|/http/client\.py|/urllib|/requests/|/httpx/|/botocore/|/grpc/",
