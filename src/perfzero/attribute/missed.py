@@ -1,8 +1,9 @@
 """
 Products and convolutions that run beside the tensor cores, each with the reason.
 
-    tf32_off     float32, and nothing of that family (products, or convolutions, which have a switch each)
-                 runs in TF32
+    tf32_off     a product in float32, and no product runs in TF32
+    convolution_tf32_off
+                 likewise a convolution: PyTorch has a switch for each family
     vector       a matrix of one row or column: there is nothing to use twice
     depthwise    a convolution channel by channel
     groups       a convolution in groups
@@ -12,17 +13,22 @@ counted while it ran; where both are there and differ, or neither is, nothing is
 another reason nothing is said either. In 16 bits nearly all sizes run on the tensor cores, odd ones in
 slower kernels (all of 40 products on an H200 did, of 1 to 50,257 columns): that is what the condition on
 alignment is about.
+
+Of kernels that no operator launched, as in a replay or in a program without PyTorch, those are told whose
+names say that they multiply matrices of float32.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from typing import Literal
 
 from perfzero.attribute.breakdown import Breakdown, Call, CallRow
 from perfzero.attribute.operations import factors, multiplying, uses_tensor_cores
 from perfzero.attribute.operators import CONVOLUTION, CONVOLUTION_BACKWARD, plain
-from perfzero.attribute.parts import NOTEWORTHY, Condition, Why, by_module, dtype_of, share_of
+from perfzero.attribute.parts import NOTEWORTHY, Condition, Part, Why, by_module, dtype_of, share_of
 from perfzero.attribute.products import is_convolution, is_product
 
 IDLE = 0.01
@@ -31,6 +37,15 @@ Activity of the tensor cores while a kernel runs. In a ResNet-50 on an H200 batc
 less than this, convolutions from 0.05 up.
 """
 
+Family = Literal["product", "convolution"]
+
+_FLOAT_PRODUCT = re.compile(r"xmma_gemm_f32f32_|sgemm|_80_tensorop_s1688gemm_\d")
+_FLOAT_CONVOLUTION = re.compile(r"(?:fprop|dgrad|wgrad)\w*_(?:t?f32f32|tf32)_")
+"""How cuBLAS and cuDNN name those of float32, in TF32 or not, in the recordings of docs/attribution.md."""
+
+TF32_OFF: Mapping[Family, Why] = {"product": "tf32_off", "convolution": "convolution_tf32_off"}
+"""The reason by family: in PyTorch each has a switch of its own."""
+
 
 def tf32(b: Breakdown) -> Condition | None:
     """Products and convolutions in float32 that run on the FP32 pipe for TF32 is off."""
@@ -38,9 +53,10 @@ def tf32(b: Breakdown) -> Condition | None:
     if share_of(rows) + unclear < NOTEWORTHY:
         return None
     beside = _beside(b, rows)
-    off = [row for row in rows if beside[row] and _reason(b, row)[0] == "tf32_off"]
+    why = _reasons(b, [row for row in rows if beside[row]])
+    off = [row for row, (reason, _) in why.items() if reason in TF32_OFF.values()]
     if share_of(off) >= NOTEWORTHY:
-        return Condition("tf32", True, share_of(off), by_module(off))
+        return Condition("tf32", True, share_of(off), _parts(off, why))
     unclear += share_of(row for row in rows if beside[row] is None)
     return Condition("tf32", False, 0.0) if unclear < NOTEWORTHY else None
 
@@ -51,11 +67,10 @@ def tensor_cores(b: Breakdown) -> Condition | None:
     if share_of(rows) + unclear < NOTEWORTHY:
         return None
     beside = _beside(b, rows)
-    missed = [row for row in rows if beside[row] and _reason(b, row)[0]]
+    why = _reasons(b, [row for row in rows if beside[row]])
+    missed = [row for row, (reason, _) in why.items() if reason]
     if share_of(missed) >= NOTEWORTHY:
-        return Condition(
-            "tensor_cores", True, share_of(missed), by_module(missed, lambda row: _reason(b, row))
-        )
+        return Condition("tensor_cores", True, share_of(missed), _parts(missed, why))
     unclear += share_of(row for row in rows if beside[row] is not False)
     return Condition("tensor_cores", False, 0.0) if unclear < NOTEWORTHY else None
 
@@ -66,12 +81,15 @@ def _multiplying(b: Breakdown, kinds: tuple[str, ...] = ()) -> tuple[list[CallRo
     share of the time is in calls of which that is not known.
     """
     calls: dict[tuple[Call, str, str | None], list[CallRow]] = {}
-    for row in b.calls:
-        if row.call is None or row.kind != "kernel" or (kinds and dtype_of(row.call) not in kinds):
-            continue
-        if is_product(row.call) or is_convolution(row.call):
-            calls.setdefault((row.call, row.phase, row.module), []).append(row)
     found, unclear = [], 0.0
+    for row in b.calls:
+        family = _family(row)
+        if family is None or (kinds and _dtype(row) not in kinds):
+            continue
+        if row.call is None:
+            found.append(row)
+        else:
+            calls.setdefault((row.call, row.phase, row.module), []).append(row)
     for (call, _, _), rows in calls.items():
         done = multiplying(call, [row.kernel for row in rows], [row.gpu_ns for row in rows])
         if done is None:
@@ -81,7 +99,22 @@ def _multiplying(b: Breakdown, kinds: tuple[str, ...] = ()) -> tuple[list[CallRo
     return found, unclear
 
 
-def _beside(b: Breakdown, rows: list[CallRow]) -> Mapping[CallRow, bool | None]:
+def _family(row: CallRow) -> Family | None:
+    """Whether a kernel belongs to a product or to a convolution; None where neither, or where not known."""
+    if row.kind != "kernel":
+        return None
+    if row.call is None:
+        convolves = bool(_FLOAT_CONVOLUTION.search(row.kernel))
+        return "convolution" if convolves else "product" if _FLOAT_PRODUCT.search(row.kernel) else None
+    return "product" if is_product(row.call) else "convolution" if is_convolution(row.call) else None
+
+
+def _dtype(row: CallRow) -> str:
+    """The type of what a row of a family multiplies: without a call its name said that it is float32."""
+    return "float" if row.call is None else dtype_of(row.call)
+
+
+def _beside(b: Breakdown, rows: Iterable[CallRow]) -> Mapping[CallRow, bool | None]:
     """Of each kernel whether it works without the tensor cores; None where that is not known."""
     counted = {
         k.row.name: k.row.counted.tensor_active.value
@@ -99,25 +132,38 @@ def _is_beside(kernel: str, activity: float) -> bool | None:
     return idle if idle != named else None
 
 
-def _reason(b: Breakdown, row: CallRow) -> tuple[Why, float]:
-    """Why the kernel of *row* works beside the tensor cores; empty where that is not known."""
-    call = row.call
-    if call is None:
-        return "", 0.0
-    if is_convolution(call):
+def _reasons(b: Breakdown, rows: Iterable[CallRow]) -> dict[CallRow, tuple[Why, float]]:
+    """Why the kernel of each of *rows* works beside the tensor cores; empty where that is not known."""
+    in_tf32 = _in_tf32(b)
+    return {row: _reason(row, in_tf32) for row in rows}
+
+
+def _reason(row: CallRow, in_tf32: frozenset[Family]) -> tuple[Why, float]:
+    call, family = row.call, _family(row)
+    if call is not None and family == "convolution":
         channels = _channels(call)
         if channels is not None and channels[0] != channels[1]:
             return ("depthwise", 0.0) if channels[0] == 1 else ("groups", channels[1] / channels[0])
-    elif (product := factors(call)) is not None and 1 in (product.rows, product.columns):
+    elif call is not None and (product := factors(call)) is not None and 1 in (product.rows, product.columns):
         return "vector", 0.0
-    return ("tf32_off", 0.0) if dtype_of(call) == "float" and not _uses_tf32(b, call) else ("", 0.0)
+    off = family is not None and _dtype(row) == "float" and family not in in_tf32
+    return (TF32_OFF[family], 0.0) if off and family is not None else ("", 0.0)
 
 
-def _uses_tf32(b: Breakdown, call: Call) -> bool:
-    """Whether anything of the family of *call* does, so that the switch is on."""
-    family = is_convolution if is_convolution(call) else is_product
-    rows = (row for row in b.calls if family(row.call) and dtype_of(row.call) == "float")
-    return any(uses_tensor_cores(row.kernel) for row in rows)
+def _in_tf32(b: Breakdown) -> frozenset[Family]:
+    """The families of which something in float32 runs on the tensor cores, so that the switch is on."""
+    kernels: dict[Family, set[str]] = {}
+    for row in b.calls:
+        if (family := _family(row)) is not None and _dtype(row) == "float":
+            kernels.setdefault(family, set()).add(row.kernel)
+    return frozenset(family for family, names in kernels.items() if any(map(uses_tensor_cores, names)))
+
+
+def _parts(rows: list[CallRow], why: Mapping[CallRow, tuple[Why, float]]) -> tuple[Part, ...]:
+    """*rows* by module; a module with products and convolutions stands for each family by itself."""
+    families = ([r for r in rows if _family(r) == family] for family in TF32_OFF)
+    parts = [part for those in families for part in by_module(those, lambda row: why[row])]
+    return tuple(sorted(parts, key=lambda part: (-part.share, part.name)))
 
 
 def _channels(call: Call) -> tuple[int, int] | None:

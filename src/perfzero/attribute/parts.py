@@ -34,6 +34,7 @@ Why = Literal[
     "",
     "unaligned",
     "tf32_off",
+    "convolution_tf32_off",
     "vector",
     "depthwise",
     "groups",
@@ -90,8 +91,13 @@ def share_of(rows: Iterable[CallRow]) -> float:
 def by_module(
     rows: Iterable[CallRow], why: Callable[[CallRow], tuple[Why, float]] | None = None
 ) -> tuple[Part, ...]:
-    """*rows* by module, those outside of modules by operator, and *why* each is one, as its heaviest says."""
-    return grouped(rows, lambda row: operator_of(row) if row.module is None else row.module, why)
+    """
+    *rows* by module, those outside of modules by operator, what no operator launched by kernel, and *why*
+    each is one, as its heaviest says.
+    """
+    return grouped(
+        rows, lambda row: (operator_of(row) or row.kernel) if row.module is None else row.module, why
+    )
 
 
 def grouped(
