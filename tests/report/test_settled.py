@@ -385,8 +385,8 @@ def test_each_part_says_why_it_is_one(starved: Diagnosis) -> None:
 
     assert told.needs == ()
     assert told.seen == (
-        "Beside the tensor cores run gate (a vector), conv (in 4 groups), fc (TF32 is off) and 1 more "
-        "(train.py:41): 50 % of the busy time."
+        "Beside the tensor cores: gate (a vector), conv (in 4 groups), fc (TF32 is off) and 1 more "
+        "(train.py:41), 50 % of the busy time."
     )
 
 
@@ -416,10 +416,10 @@ def test_chains_are_told_with_what_fusing_spares_where_that_is_known(starved: Di
     [without] = remedies(settled(with_remedies(starved, remedy), {"chains": replace(seen, spared=None)}))
 
     assert told.seen == (
-        "Elementwise one after another in blocks.*: 42 % of the busy time; fused, 27 % to 55 % of the bytes "
+        "Elementwise, one after another: blocks.*, 42 % of the busy time; fused, 27 % to 55 % of the bytes "
         "that they read and write go."
     )
-    assert without.seen == "Elementwise one after another in blocks.*: 42 % of the busy time."
+    assert without.seen == "Elementwise, one after another: blocks.*, 42 % of the busy time."
 
 
 TRAFFIC = Condition(
