@@ -252,6 +252,35 @@ def test_gradients_that_are_averaged_are_collectives_and_an_exchange_within_a_mo
     assert times[OUTSIDE_ROW] == 4_000
 
 
+ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+
+
+def test_of_collectives_that_time_is_exposed_in_which_nothing_else_runs_on_their_gpu(tmp_path: Path) -> None:
+    """Of 40 us a product hides 15, an exchange within a module 5; a product on the other GPU hides none."""
+    look = Look()
+    look.work(ALL_REDUCE, 100, 140, at=5, stream=20)
+    look.work("gemm", 90, 115, at=6)
+    look.module("head", "Linear", 10, 20)
+    look.work("ncclDevKernel_AllGather_RING_LL", 120, 125, at=12, stream=21)
+    look.kernel("gemm", 100, 140, correlation=look.launch(30), device=1)
+
+    assert broken_down(look, tmp_path).exposed_ns == 20_000
+
+
+def test_of_collectives_beside_each_other_the_time_counts_once(tmp_path: Path) -> None:
+    look = Look()
+    look.work(ALL_REDUCE, 100, 140, at=5, stream=20)
+    look.work(ALL_REDUCE, 120, 150, at=6, stream=21)
+    found = broken_down(look, tmp_path)
+
+    assert (found.exposed_ns, found.busy_ns, found.span_ns) == (50_000, 50_000, 50_000)
+
+
+def test_without_collectives_nothing_is_exposed(tmp_path: Path) -> None:
+    assert broken_down(two_steps(), tmp_path).exposed_ns == 0
+    assert (broken_down(Look(), tmp_path).exposed_ns, broken_down(Look(), tmp_path).span_ns) == (0, 0)
+
+
 def test_operators_and_kernels_are_ordered_by_time_and_the_rest_is_last(tmp_path: Path) -> None:
     found = broken_down(two_steps(), tmp_path)
 

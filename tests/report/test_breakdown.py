@@ -22,7 +22,15 @@ from perfzero.attribute.clock import Clock
 from perfzero.attribute.counted import Counted, Figure, Quantity, Sampled
 from perfzero.attribute.roofline import Ceilings
 from perfzero.attribute.tree import break_down
-from perfzero.report.breakdown import LINES, SCHEMA_VERSION, WIDTH, breakdown_json, lines
+from perfzero.report.breakdown import (
+    LINES,
+    SCHEMA_VERSION,
+    WIDTH,
+    breakdown_json,
+    lines,
+    overlap,
+    within_model,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -174,6 +182,54 @@ def test_a_long_name_of_a_kernel_is_told_from_its_beginning(tmp_path: Path) -> N
     line, *_ = lines(broken_down(tmp_path, kernels_alone(6, (named, "b", "c"))))
 
     assert line.startswith("cutlass::Kernel2<cutlass_80_tensorop_bf16_s…  kernel ×2")
+
+
+JAX = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_"
+
+
+def test_kernels_that_differ_at_the_end_of_their_names_are_told_apart(tmp_path: Path) -> None:
+    """As JAX launched them on an H200; also in a column that is narrower, and without what all have."""
+    first, second = JAX + "bias_NNT", JAX + "TNT"
+    breakdown = broken_down(tmp_path, kernels_alone(6, (first, second, "sm80_xmma_gemm_f32", "my_prism90_x")))
+    counted = [replace(k, row=read(k.row, 0.242)) for k in breakdown.kernels]
+    narrow = [replace(k, row=replace(k.row, time=replace(k.row.time, replay_ns=10**9))) for k in counted]
+    for kernels in (counted, narrow):
+        told = lines(replace(breakdown, kernels=tuple(kernels)))
+        names = {line.split()[0] for line in told}
+        assert len(names) == len(told) == 5
+        assert {n[:22] + n[-4:] for n in names if "256" in n} == {
+            "nvjet_tst_256x128_64x4_NNT", "nvjet_tst_256x128_64x4_TNT",
+        }  # fmt: skip
+        assert {"xmma_gemm_f32", "my_prism90_x"} <= names
+        assert max(map(len, told)) <= WIDTH
+
+
+def ranks(folder: Path) -> Breakdown:
+    """A product of 80 us, beside it half of an exchange of 40 us."""
+    look = Look()
+    look.module("0", "Linear", 0, 10)
+    look.work("gemm", 100, 180, at=5)
+    look.op("record_param_comms", 20, 30, shapes=[[1024]], types=["c10::BFloat16"])
+    look.work("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgs<4>)", 160, 200, at=25, stream=20)
+    return broken_down(folder, look)
+
+
+def test_of_collectives_it_is_told_which_and_what_of_them_nothing_hides(tmp_path: Path) -> None:
+    assert lines(ranks(tmp_path)) == [
+        "(model).0    Linear     80 %",
+        "collectives  AllReduce  40 %  50 % exposed [1024] bf16",
+    ]
+
+
+def test_what_shares_add_up_to_is_told_where_streams_overlap(tmp_path: Path) -> None:
+    assert overlap(ranks(tmp_path)) == 1.2
+    assert math.isnan(overlap(broken_down(tmp_path)))
+    assert math.isnan(overlap(broken_down(tmp_path, Look())))
+
+
+def test_a_path_that_is_numbers_only_is_told_within_the_model() -> None:
+    told = [within_model(path) for path in ("", "0", "*", "*.1", "fc", "*.bn3", "(Loss)")]
+    assert told == ["(model)", "(model).0", "(model).*", "(model).*.1", "fc", "*.bn3", "(Loss)"]
 
 
 def test_an_operator_is_told_and_not_its_kernel(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import hand_written_look
+from perfzero.attribute.breakdown import Breakdown
 from perfzero.attribute.tree import break_down
 from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Gain, Remedy, StepMap
 from perfzero.report import build
@@ -289,6 +290,80 @@ def test_where_the_program_was_looked_into_the_phases_have_one_line(
     found = words(make_report(starved, breakdowns={"look-1.json.gz": inside}))
     assert "4 parts of 20.3 ms · idle 58 % · GEMM-like 38 % · optimizer-like 5 %" in found
     assert _lines_of_the_step(found) == []
+
+
+def a_look(folder: Path, *, steps: int, busy_us: int) -> Breakdown:
+    look = hand_written_look.Look()
+    for number in range(steps):
+        look.step(number, 1000 * number, 1000 * number + 900)
+    look.module("fc", "Linear", 10, 20)
+    look.work("gemm", 100, 100 + busy_us, at=15)
+    return break_down(look.trace(folder))
+
+
+@pytest.mark.parametrize(
+    ("steps", "how"),
+    [
+        (9, "at 9 steps of the program:"),
+        (1, "at 1 step of the program:"),
+        (0, "of 300 µs at the program, in which no step was told:"),
+    ],
+)
+def test_a_look_is_told_with_its_steps_or_that_none_was_seen(
+    make_report: Make, starved: Diagnosis, tmp_path: Path, steps: int, how: str
+) -> None:
+    inside = {"look-1.json.gz": a_look(tmp_path, steps=steps, busy_us=300)}
+    found = words(make_report(starved, breakdowns=inside))
+    assert f"  Where the GPU's time goes, by a look {how}\n" in found
+    assert "overlap" not in found
+
+
+@pytest.mark.parametrize(
+    ("gpus", "whose", "module"),
+    [
+        ({"a": (0,), "b": (1,)}, "the GPU's", "Embedding"),
+        ({"a": (1,), "b": (0,)}, "the GPU's", "Linear"),
+        ({"a": (1,), "b": (1,)}, "GPU 1's", "Linear"),
+        ({}, "some GPU's", "Linear"),
+    ],
+)
+def test_layers_are_those_of_a_process_on_the_gpu_that_is_told_or_it_is_said_whose(
+    make_report: Make,
+    starved: Diagnosis,
+    healthy: Diagnosis,
+    tmp_path: Path,
+    gpus: dict[str, tuple[int, ...]],
+    whose: str,
+    module: str,
+) -> None:
+    """The process of look b was busier, and the worse GPU is the one with index 0."""
+    two = make_report(
+        replace(starved, gpu=replace(starved.gpu, index=0)),
+        replace(healthy, gpu=replace(starved.gpu, index=1)),
+    )
+    busier = a_look(tmp_path, steps=1, busy_us=300)
+    [alike] = busier.alike
+    other = replace(busier, busy_ns=200_000, alike=(replace(alike, class_name="Embedding"),))
+    found = words(replace(two, breakdowns={"a": other, "b": busier}, looked_at=gpus))
+    assert f"  Where {whose} time goes, by a look at 1 step of the program:\n  fc  {module}  100 %" in found
+
+
+def test_layers_of_a_gpu_that_was_not_watched_are_said_to_be_its(
+    make_report: Make, starved: Diagnosis, tmp_path: Path
+) -> None:
+    one = replace(make_report(starved), breakdowns={"a": a_look(tmp_path, steps=1, busy_us=300)})
+    assert "Where the GPU's time goes" in words(one)
+    assert "Where GPU 5's time goes" in words(replace(one, looked_at={"a": (5,)}))
+
+
+def test_it_is_said_that_shares_of_streams_side_by_side_add_up_to_more(
+    make_report: Make, starved: Diagnosis, tmp_path: Path
+) -> None:
+    look = hand_written_look.Look()
+    look.work("gemm", 100, 200, at=15)
+    look.work("copy", 150, 200, at=16, stream=9)
+    found = words(make_report(starved, breakdowns={"a": break_down(look.trace(tmp_path))}))
+    assert "  Streams overlap, so shares add up to 150 %.\n" in found
 
 
 def test_a_step_of_one_phase_has_no_map(make_report: Make, starved: Diagnosis) -> None:

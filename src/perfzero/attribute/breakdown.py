@@ -188,7 +188,8 @@ class Breakdown:
     unattributed: work that no operator launched. `sampled` is how counters were sampled meanwhile, and
     `counted` what they tell of all work; None without. `calls` are the sums that conditions of remedies are
     judged by, in no particular order, and so are `chains`; no file has them. `roofline` is of all work, and
-    `ceilings` what it was held against, None without.
+    `ceilings` what it was held against, None without. `exposed_ns`: of the row collectives, when nothing
+    else ran on their GPU. `span_ns`: from the first work to the end of the last.
     """
 
     total: GpuTime
@@ -206,3 +207,5 @@ class Breakdown:
     chains: tuple[Chain, ...] = ()
     roofline: Roofline = field(default_factory=Roofline)
     ceilings: Ceilings | None = None
+    exposed_ns: int = 0
+    span_ns: int = 0

@@ -102,6 +102,8 @@ def break_down(trace: Trace, samples: Samples | None = None, ceilings: Ceilings 
         calls=table.calls(),
         chains=table.chains(),
         roofline=table.demand.roofline(np.arange(len(trace.work)), whole=True),
+        exposed_ns=table.exposed_ns(),
+        span_ns=int(trace.work.end_ns.max() - trace.work.start_ns.min()) if len(trace.work) else 0,
     )
     if samples is None or not len(samples) or not len(trace.work):
         return breakdown
@@ -171,11 +173,12 @@ def _doubts_of(sampled: Sampled) -> Iterable[str]:
         )
 
 
-def busy_ns(work: Work) -> int:
-    """How long a GPU did anything: the union of all work on each device, summed over devices."""
+def busy_ns(work: Work, among: BoolArray | None = None) -> int:
+    """How long a GPU did anything *among* all work: the union on each device, summed over devices."""
     busy = 0
-    for device in np.unique(work.device):
-        here = work.device == device
+    among = np.ones(len(work), bool) if among is None else among
+    for device in np.unique(work.device[among]):
+        here = among & (work.device == device)
         start, end = work.start_ns[here], work.end_ns[here]  # ordered by start
         before = np.concatenate((start[:1], np.maximum.accumulate(end)[:-1]))
         busy += int(np.maximum(0, end - np.maximum(start, before)).sum())
@@ -324,6 +327,10 @@ class _Table:
             (UNATTRIBUTED_ROW, UNKNOWN),
         )
         return tuple(self.row(name, np.flatnonzero(self.owners.place == place)) for name, place in places)
+
+    def exposed_ns(self) -> int:
+        """How long collectives ran on a GPU that did nothing else meanwhile."""
+        return self.busy_ns - busy_ns(self.trace.work, self.owners.place != COLLECTIVE)
 
     def operators(self) -> tuple[Row, ...]:
         """By the innermost operator that launched the work, the heaviest first, and the rest at the end."""

@@ -87,6 +87,7 @@ def judged_report(path: Path | str) -> Report:
         process=manifest.process,
         doubts=(*recording.doubts, *unseen, *unread, *untold),
         breakdowns=breakdowns,
+        looked_at={look.file: look.gpus for look in recording.looks if look.file},
     )
 
 

@@ -10,12 +10,20 @@ from __future__ import annotations
 import json
 import math
 import posixpath
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from perfzero import __version__, text
-from perfzero.attribute.breakdown import UNATTRIBUTED_ROW, Breakdown, Call, Row, SourceLine
+from perfzero.attribute.breakdown import (
+    COLLECTIVES_ROW,
+    UNATTRIBUTED_ROW,
+    Breakdown,
+    Call,
+    Row,
+    SourceLine,
+)
 from perfzero.values import jsonable
 
 FILE = "detailed_breakdown.json"
@@ -46,8 +54,20 @@ _LEAST_GIVEN_BESIDE_READS = 21
 _SHORTENED = (_PATH, _SOURCE, _CLASS, _GIVEN)
 """The columns that give way, in this order; those of shares stay whole."""
 
+OVERLAPPING = 1.05
+"""All work over the busy time, from which on shares visibly do not add up to 100 %, and it is said why."""
+
 _KERNEL = 44
 """Characters of a kernel's name, which says most at its beginning."""
+
+_NUMBERS = frozenset("0123456789*.")
+"""Of what the path of a module consists that names nothing: parts of lists."""
+
+_SUFFIX = 8
+"""Characters at the end of such a name that stay: "_TNT" tells kernels of one tile size apart."""
+
+_ARCHITECTURE = re.compile(r"(?<![^\W_])sm[0-9]+[a-z]?_")
+"""In a kernel's name: what it was compiled for, the same for all on one GPU."""
 
 _SHAPE, _DTYPE = 24, 12
 """Characters of a shape and of a type: those in use are shorter, and one that is not widens every line."""
@@ -81,6 +101,11 @@ def breakdown_json(looks: Mapping[str, Breakdown], *, recording: str) -> str:
     return json.dumps(jsonable(document), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def overlap(breakdown: Breakdown) -> float:
+    """What the shares of all work add up to where that is more than 100 %, for streams overlap; else NaN."""
+    return breakdown.total.share if breakdown.total.share >= OVERLAPPING else math.nan
+
+
 def lines(breakdown: Breakdown) -> list[str]:
     """
     What takes the most GPU time, a line each, the heaviest first; none where the trace holds no GPU work.
@@ -90,14 +115,16 @@ def lines(breakdown: Breakdown) -> list[str]:
     kernels that are told, with how often they run in a step.
     """
     rows = sorted(_told(breakdown), key=lambda told: -told[0].time.share)[:LINES]
-    folder = _folder([row.source.file for row, _ in rows if row.source is not None])
-    return _aligned([_cells(row, kind, folder) for row, kind in rows])
+    folder = _folder([row.source.file for row, _, _ in rows if row.source is not None])
+    return _aligned([_cells(*row, folder) for row in rows], kernels=_kernels_alone(breakdown))
 
 
 def _look(breakdown: Breakdown) -> dict[str, Any]:
     return {
         "steps": breakdown.steps,
         "busy_ns": breakdown.busy_ns,
+        "exposed_ns": breakdown.exposed_ns,
+        "span_ns": breakdown.span_ns,
         "total": asdict(breakdown.total),
         "modules": [asdict(m) for m in breakdown.modules],
         "alike": [asdict(a) for a in breakdown.alike],
@@ -112,35 +139,58 @@ def _look(breakdown: Breakdown) -> dict[str, Any]:
     }
 
 
-def _told(breakdown: Breakdown) -> Iterator[tuple[Row, str]]:
-    """Rows worth telling, each with what stands in the second column: kernels where nothing else is known."""
-    if not breakdown.alike and all(row.name == UNATTRIBUTED_ROW for row in breakdown.operators):
+def _told(breakdown: Breakdown) -> Iterator[tuple[Row, str, str]]:
+    """
+    Rows worth telling, each with what stands in the second column, and what else is said of it.
+
+    Kernels where nothing else is known.
+    """
+    if _kernels_alone(breakdown):
         for kernel in breakdown.kernels:
             if kernel.row.time.share >= WORTH_TELLING:
                 often = round(kernel.row.time.launches / breakdown.steps) if breakdown.steps else 0
-                name = _cut(kernel.row.name.removeprefix("void "), _KERNEL)
-                yield replace(kernel.row, name=name), f"{kernel.kind} ×{often}" if often > 1 else kernel.kind
+                name = _ARCHITECTURE.sub("", kernel.row.name.removeprefix("void "))
+                row = replace(kernel.row, name=_kernel(name, _KERNEL))
+                yield row, f"{kernel.kind} ×{often}" if often > 1 else kernel.kind, ""
         return
     for alike in breakdown.alike:
         if alike.row.time.share >= WORTH_TELLING:
             times = f" ×{alike.count}" if alike.count > 1 else ""
-            yield alike.row, f"{alike.class_name}{times}"
+            yield replace(alike.row, name=within_model(alike.row.name)), f"{alike.class_name}{times}", ""
     for row in breakdown.elsewhere:
         if row.time.share >= WORTH_TELLING:
-            yield row, "" if row.call is None else row.call.operator
+            if row.name == COLLECTIVES_ROW:
+                yield row, _collective(row.kernel), _exposed(breakdown, row)
+            else:
+                yield row, "" if row.call is None else row.call.operator, ""
 
 
-def _cells(row: Row, kind: str, folder: str) -> tuple[str, ...]:
+def _kernels_alone(breakdown: Breakdown) -> bool:
+    """Whether nothing is known but kernels, as from CUPTI's records alone."""
+    return not breakdown.alike and all(row.name == UNATTRIBUTED_ROW for row in breakdown.operators)
+
+
+def within_model(path: str) -> str:
+    """*path* of a module, or of several, with the model above it where it says nothing alone: "0", "*.*"."""
+    if not path:
+        return "(model)"
+    return f"(model).{path}" if set(path) <= _NUMBERS else path
+
+
+def _collective(kernel: str) -> str:
+    """What NCCL's *kernel* does: "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(...)" -> "AllReduce"."""
+    return kernel.partition("_")[2].partition("(")[0].partition("_")[0]
+
+
+def _exposed(breakdown: Breakdown, row: Row) -> str:
+    """What of the time of collectives was seen by the program: that in which nothing else ran."""
+    return f"{text.percent(breakdown.exposed_ns / row.time.gpu_ns)} exposed" if row.time.gpu_ns else ""
+
+
+def _cells(row: Row, kind: str, more: str, folder: str) -> tuple[str, ...]:
     replayed = "by replay" if row.time.replay_ns * 2 > row.time.gpu_ns else ""
-    what = " ".join(part for part in (given(row.call), replayed) if part)
-    cells = (
-        row.name or "(model)",
-        kind,
-        text.percent(row.time.share),
-        _reads(row),
-        what,
-        _place(row.source, folder),
-    )
+    what = " ".join(part for part in (more, given(row.call), replayed) if part)
+    cells = (row.name, kind, text.percent(row.time.share), _reads(row), what, _place(row.source, folder))
     return tuple(text.printable(cell) for cell in cells)
 
 
@@ -164,6 +214,15 @@ def _cut(cell: str, width: int) -> str:
     return cell if len(cell) <= width else cell[: width - 1] + "…"
 
 
+def _kernel(name: str, width: int) -> str:
+    """A kernel's *name* cut to *width*: its beginning, and its end from the last "_" on if that is short."""
+    if len(name) <= width:
+        return name
+    suffix = name[name.rfind("_") :] if "_" in name else ""
+    kept = suffix if 1 < len(suffix) <= _SUFFIX else ""
+    return _cut(name, width - len(kept)) + kept
+
+
 def _folder(files: Sequence[str]) -> str:
     """What the files with a whole path have in common, for they are told without it; empty if nothing."""
     whole = [posixpath.dirname(file) for file in files if posixpath.isabs(file)]
@@ -178,7 +237,7 @@ def _place(source: SourceLine | None, folder: str) -> str:
     return file if source.line is None else f"{file}:{source.line}"
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+def _aligned(rows: Sequence[tuple[str, ...]], *, kernels: bool) -> list[str]:
     columns = [c for c in _LEAST if c != _READS or any(row[_READS] for row in rows)]
     if not rows:
         return []
@@ -189,13 +248,19 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
         less = max(0, min(excess, widths[column] - least[column]))
         widths[column] -= less
         excess -= less
-    return ["  ".join(_fitted(row, widths)).rstrip() for row in rows]
+    return ["  ".join(_fitted(row, widths, kernels=kernels)).rstrip() for row in rows]
 
 
-def _fitted(row: Sequence[str], widths: Mapping[int, int]) -> Iterator[str]:
-    """The cells of a row in their widths; a path says most at its end, class and shape at the beginning."""
+def _fitted(row: Sequence[str], widths: Mapping[int, int], *, kernels: bool) -> Iterator[str]:
+    """
+    The cells of a row in their widths.
+
+    A path says most at its end, class and shape at the beginning, and kernels, if the rows are, at both.
+    """
     for column, width in widths.items():
         cell = row[column]
-        if len(cell) > width:
+        if kernels and column == _PATH:
+            cell = _kernel(cell, width)
+        elif len(cell) > width:
             cell = _cut(cell, width) if column in (_CLASS, _GIVEN) else "…" + cell[len(cell) - width + 1 :]
         yield cell.rjust(width) if column in (_SHARE, _READS) else cell.ljust(width)

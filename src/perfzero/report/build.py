@@ -40,6 +40,7 @@ def build(
     process: Process | None = None,
     doubts: Sequence[str] = (),
     breakdowns: Mapping[str, Breakdown] | None = None,
+    looked_at: Mapping[str, tuple[int, ...]] | None = None,
     language: str = "en",
 ) -> Report:
     """
@@ -66,6 +67,7 @@ def build(
         doubts=tuple(dict.fromkeys(doubts)),
         next_command=_next_command(process),
         breakdowns=breakdowns or {},
+        looked_at=looked_at or {},
     )
 
 

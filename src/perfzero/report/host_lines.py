@@ -7,6 +7,7 @@ The lines of the program that the GPU waits for: a block of report.json, and at 
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Sequence
 from typing import Any
 
 from perfzero import text
@@ -19,6 +20,12 @@ LINES = 3
 
 WORTH_TELLING = 0.05
 """Idle time, as a share of all, below which nobody looks for its cause."""
+
+CLAIM = 0.01
+"""The lower end of a line's interval, below which the line may well cost nothing, and is not claimed to."""
+
+OVERLAPPING = 1.05
+"""The sum of shares from which on it is said that they overlap."""
 
 TEXT = 40
 """Characters of a line that are shown: enough to know it again."""
@@ -42,9 +49,22 @@ def host_block(host: HostCauses) -> dict[str, Any]:
 
 def lines(host: HostCauses | None) -> list[tuple[str, str]]:
     """Place and words of the first causes; none where the GPU is hardly idle, or nothing is known."""
+    return [(place(cause.frame), words(cause)) for cause in _told(host)]
+
+
+def overlapping(host: HostCauses | None) -> bool:
+    """
+    Whether the shares of the lines that are told add up to visibly more than 100 %.
+
+    Where a wait and other work follow each other, the time would be gone without either of them.
+    """
+    return sum(cause.share for cause in _told(host)) >= OVERLAPPING
+
+
+def _told(host: HostCauses | None) -> Sequence[Cause]:
     if host is None or not host.idle >= WORTH_TELLING:
-        return []
-    return [(place(cause.frame), words(cause)) for cause in host.causes[:LINES]]
+        return ()
+    return [cause for cause in host.causes if cause.low >= CLAIM][:LINES]
 
 
 def place(frame: Frame) -> str:

@@ -154,7 +154,7 @@ class Report:
 
     `doubts` concern the recording as a whole; each diagnosis has its own. `next_command` is
     what to type to check a fix, None where the program's command is unknown. `breakdowns` are by the file
-    of the look that they are made from. `folder` and
+    of the look that they are made from, `looked_at` the GPUs that its process used. `folder` and
     `files` say where the outputs were written, `unwritten` why they could not be.
     """
 
@@ -172,6 +172,7 @@ class Report:
     doubts: tuple[str, ...]
     next_command: str | None
     breakdowns: Mapping[str, Breakdown] = field(default_factory=dict)
+    looked_at: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     folder: str = ""
     files: tuple[str, ...] = ()
     unwritten: str | None = None

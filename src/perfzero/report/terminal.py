@@ -32,8 +32,9 @@ from perfzero.diagnose.verdict import (
 )
 from perfzero.hardware import calibrated
 from perfzero.report.benchmarked import Benchmark
-from perfzero.report.breakdown import lines
+from perfzero.report.breakdown import lines, overlap
 from perfzero.report.host_lines import lines as host_lines
+from perfzero.report.host_lines import overlapping
 from perfzero.report.model import GpuReport, Losses, Report, Truth, Watching
 
 WIDTH = 100
@@ -132,9 +133,9 @@ def _worst(report: Report, gpu: GpuReport, say: Messages) -> Iterator[Renderable
     told = host_lines(gpu.host)
     if told:
         yield ""
-        yield Text(say["host_lines"], style="bold")
+        yield Text(say["host_lines_overlap" if overlapping(gpu.host) else "host_lines"], style="bold")
         yield _labelled([(where, what, "") for where, what in told])
-    yield from _layers(report, say)
+    yield from _layers(report, gpu, say)
     yield from _doubts(report.doubts, diagnosis.doubts, say)
     yield ""
 
@@ -318,16 +319,32 @@ def _class_name(name: TimeClass, diagnosis: Diagnosis) -> str:
     return "fp64" if double else name
 
 
-def _layers(report: Report, say: Messages) -> Iterator[RenderableType]:
-    """What takes the most of the GPU's time in the program's own terms, of the busiest process."""
-    if not report.breakdowns:
+def _layers(report: Report, gpu: GpuReport, say: Messages) -> Iterator[RenderableType]:
+    """
+    What takes the most of the GPU's time in the program's own terms, of the busiest process on *gpu*.
+
+    Where none on it was looked into, of the busiest there is; then whose time it is, is said.
+    """
+    everywhere = report.breakdowns
+    if not everywhere:
         return
-    busiest = max(report.breakdowns.values(), key=lambda b: b.busy_ns)
+    only = (gpu.gpu.index,) if len(report.gpus) == 1 else ()
+    used = {file: report.looked_at.get(file) or only for file in everywhere}
+    here = {file: look for file, look in everywhere.items() if gpu.gpu.index in used[file]}
+    file, busiest = max((here or everywhere).items(), key=lambda look: look[1].busy_ns)
     told = lines(busiest)
     if told:
+        gpus = text.enumeration([str(index) for index in used[file]])
+        whose = "layers_here" if here else "layers_elsewhere" if gpus else "layers_somewhere"
+        steps = text.counted(busiest.steps, "step")
+        how = say["looked_steps" if busiest.steps else "looked_unmarked"].format(
+            steps=steps, length=text.duration(busiest.span_ns / 1e9)
+        )
         yield ""
-        yield Text(say["layers"].format(steps=busiest.steps), style="bold")
+        yield Text(say["layers"].format(whose=say[whose].format(gpus=gpus), how=how), style="bold")
         yield from (Text(line, no_wrap=True, overflow="ellipsis") for line in told)
+        if math.isfinite(overlap(busiest)):
+            yield Text(say["layers_overlap"].format(sum=text.percent(overlap(busiest))), style="dim")
 
 
 def _doubts(recording: Iterable[str], gpu: Iterable[str], say: Messages) -> Iterator[RenderableType]:
