@@ -7,7 +7,15 @@ import pytest
 from called import BF16, FLOAT, HALF, call, tensor
 from perfzero.attribute import operators
 from perfzero.attribute.breakdown import Call
-from perfzero.attribute.compulsory import broadcast, compulsory_bytes, different, passed, promoted
+from perfzero.attribute.compulsory import (
+    BIAS,
+    broadcast,
+    compulsory_bytes,
+    different,
+    passed,
+    promoted,
+    second_pass,
+)
 from perfzero.attribute.outputs import outputs
 from perfzero.traces import Tensor
 
@@ -149,6 +157,17 @@ def test_a_product_whose_result_or_sum_is_open_is_not_told(operator: str, tensor
     assert alone(call(operator, *tensors)) is None
 
 
+def test_a_small_matrix_that_is_added_counts_whether_it_is_read_or_not() -> None:
+    """10,000 by 10,000 by 110 and 90 columns: what is added is 1.08 and 0.88 % of the rest."""
+    for columns, known in ((110, False), (90, True)):
+        factors = [tensor(10_000, 10_000), tensor(10_000, columns)]
+        added = 4 * 10_000 * columns
+        rest = 4 * 10_000 * 10_000 + 2 * added
+        assert (added <= BIAS * rest) == known
+        found = alone(call("addmm", tensor(10_000, columns), *factors))
+        assert found == (rest + added if known else None)
+
+
 # --- convolutions and pools
 
 IMAGE, WEIGHTS, RESULT = tensor(8, 64, 32, 32), tensor(128, 64, 3, 3), tensor(8, 128, 16, 16)
@@ -207,6 +226,23 @@ def test_norms_read_and_write_once() -> None:
     native = [given, given, *[channels] * 5]
     assert alone(call("native_batch_norm_backward", *native), (True, True)) == 3 * size + 5 * 256
     assert alone(call("native_batch_norm_backward", *native)) is None
+
+
+@pytest.mark.parametrize(
+    ("norm", "again"),
+    [
+        ("cudnn_batch_norm", 1), ("native_batch_norm", 1),
+        ("cudnn_batch_norm_backward", 2), ("native_batch_norm_backward", 2),
+    ],
+)  # fmt: skip
+def test_a_batch_norm_larger_than_the_l2_reads_again_what_it_makes_sums_of(norm: str, again: int) -> None:
+    given, channels = tensor(8, 64, 32, 32), tensor(64)
+    one = call(norm, *again * [given], *4 * [channels])
+    size = 4 * 8 * 64 * 32 * 32
+
+    assert second_pass(one, once=4.0 * size, l2_bytes=4 * size - 1) == again * size
+    assert second_pass(one, once=4.0 * size, l2_bytes=4 * size) == 0
+    assert second_pass(one, once=4.0 * size, l2_bytes=None) is None
 
 
 def test_a_layer_norm_and_its_gradients() -> None:

@@ -11,7 +11,14 @@ import pytest
 
 from called import BF16, DOUBLE, FLOAT, HALF, call, tensor
 from perfzero.attribute.breakdown import Call
-from perfzero.attribute.operations import arithmetic, gradients, multiplying, operations, uses_tensor_cores
+from perfzero.attribute.operations import (
+    arithmetic,
+    gradients,
+    multiplying,
+    operations,
+    reads_twice,
+    uses_tensor_cores,
+)
 from perfzero.attribute.outputs import outputs
 from perfzero.traces import Tensor
 
@@ -214,6 +221,29 @@ def test_kernels_that_leave_it_open_tell_nothing(kernels: list[str]) -> None:
     assert multiplying(BACKWARD, kernels, [10] * len(kernels)) is None
 
 
+# --- how often it reads
+
+
+@pytest.mark.parametrize(
+    ("norm", "kernel", "twice"),
+    [
+        ("native_batch_norm", "batch_norm_collect_statistics_channels_last_kernel", True),
+        ("native_batch_norm", "batch_norm_transform_input_kernel", False),  # with running statistics
+        ("cudnn_batch_norm", "cudnn::bn_fw_tr_1C11_kernel_NCHW", True),
+        ("cudnn_batch_norm", "cudnn::bn_fw_tr_1C11_singleread", False),
+        ("cudnn_batch_norm", "cudnn::bn_fw_inf_1C11_kernel_NCHW", False),
+        ("cudnn_batch_norm_backward", "cudnn::bn_bw_1C11_kernel_new", True),
+        ("cudnn_batch_norm_backward", "cudnn::bn_bw_1C11_singleread", False),
+        ("native_batch_norm_backward", "batch_norm_backward_reduce_channels_last_kernel", True),
+        ("native_layer_norm", "bn_fw_tr_1C11_kernel_NCHW", False),
+    ],
+)
+def test_a_batch_norm_in_training_reads_twice_unless_a_channel_stays_in_an_sm(
+    norm: str, kernel: str, twice: bool
+) -> None:
+    assert reads_twice(call(norm, tensor(8, 64, 32, 32)), ["Memset (Device)", kernel]) == twice
+
+
 # --- in which type
 
 
@@ -238,6 +268,16 @@ def test_the_type_of_a_product_is_that_of_its_matrices_and_of_float32_as_the_ker
     one = call("addmm", tensor(8, dtype=FLOAT), tensor(8, 8, dtype=dtype), tensor(8, 8, dtype=dtype))
 
     assert arithmetic(one, kernel) == expected
+
+
+def test_scales_of_rows_a_matrix_that_is_added_and_where_the_result_goes_may_be_of_another_type() -> None:
+    one, other = tensor(64, 32, dtype="c10::Float8_e4m3fn"), tensor(32, 16, dtype="c10::Float8_e5m2")
+    scaled = call("_scaled_mm", one, other, tensor(64, 1), tensor(1, 16))
+    half = tensor(32, 32, dtype=BF16)
+
+    assert arithmetic(scaled, "nvjet_qqtst_128x128") == "fp8"
+    assert arithmetic(call("addmm", tensor(32, 32), half, half), "gemm") == "bf16"
+    assert arithmetic(call("mm", half, half, tensor(32, 32)), "gemm") == "bf16"
 
 
 def test_matrices_of_two_types_have_none() -> None:

@@ -14,8 +14,8 @@ from perfzero.attribute.breakdown import Breakdown, Call, Row
 from perfzero.attribute.counted import Counted, Figure
 from perfzero.attribute.roofline import OUT_OF_L2, POOR_REUSE, Ceilings, Roofline, kind_of_reuse
 from perfzero.attribute.tree import break_down
-from perfzero.attribute.work import KNOWN
-from perfzero.values import Samples
+from perfzero.attribute.work import KNOWN, demand
+from perfzero.values import FloatArray, Samples
 
 ROOFS = Ceilings({"bf16": 1e15, "fp32": 5e13}, 4e12)
 STEPS, STEP_US = 40, 1000.0
@@ -25,7 +25,9 @@ FLOPS, BYTES = 2 * 512 * 1024 * 256, 2 * (512 * 1024 + 1024 * 256 + 512 * 256)
 SUM = call("add_", tensor(512, 256, dtype=BF16), tensor(512, 256, dtype=BF16))
 
 
-def program(folder: Path, *layers: tuple[str, Call, dict[str, float]]) -> Breakdown:
+def program(
+    folder: Path, *layers: tuple[str, Call, dict[str, float]], l2_bytes: int | None = None
+) -> Breakdown:
     """Layers, each with a call and the kernels that it launches, by name with how long they run in us."""
     look = Look()
     for step in range(STEPS):
@@ -45,11 +47,23 @@ def program(folder: Path, *layers: tuple[str, Call, dict[str, float]]) -> Breakd
                     cat="gpu_memset" if name.startswith("Memset") else "kernel",
                 )  # fmt: skip
                 run += us
-    return break_down(look.trace(folder))
+    return break_down(look.trace(folder), l2_bytes=l2_bytes)
 
 
 def module(breakdown: Breakdown, path: str) -> Row:
     return next(m.own for m in breakdown.modules if m.path == path)
+
+
+def demand_of(folder: Path, lengths: list[int]) -> FloatArray:
+    """The bytes by kernel of one call of `PRODUCT` whose kernels run so long, in us."""
+    look, at = Look(), 30.0
+    look.op("aten::mm", 0, 20, shapes=[list(t.shape) for t in PRODUCT.inputs])
+    for place, us in enumerate(lengths):
+        look.kernel(f"part {place}", at, at + us, correlation=look.launch(1 + place))
+        at += us
+    none = np.zeros(len(lengths), np.int64)
+    made = demand(look.trace(folder).work, none, none, {0: PRODUCT}, none > 0, None)
+    return made.bytes
 
 
 def test_each_view_has_the_operations_of_all_calls(tmp_path: Path) -> None:
@@ -73,6 +87,26 @@ def test_a_kernel_that_is_a_part_of_its_call_has_no_compulsory_bytes(tmp_path: P
     assert module(breakdown, "a").roofline.compulsory_bytes == STEPS * BYTES
     assert math.isnan(breakdown.kernels[0].row.roofline.compulsory_bytes)
     assert helped.kernels[0].row.roofline.compulsory_bytes == STEPS * BYTES
+
+
+def test_the_bytes_of_a_call_stand_with_its_longest_kernel_wherever_that_runs(tmp_path: Path) -> None:
+    assert demand_of(tmp_path, [2, 48, 5]).tolist() == [0, BYTES, 0]
+    assert demand_of(tmp_path, [9, 3, 2]).tolist() == [BYTES, 0, 0]
+
+
+def test_a_batch_norm_larger_than_the_l2_has_to_read_twice(tmp_path: Path) -> None:
+    given, channels = tensor(8, 64, 32, 32), tensor(64)
+    size, small = 4 * 8 * 64 * 32 * 32, 8 * 4 * 64
+    layer = ("bn", call("cudnn_batch_norm", given, *4 * [channels]), {"bn_fw_tr_1C11_kernel_NCHW": 9.0})
+    inferred = (*layer[:2], {"bn_fw_inf_1C11_kernel_NCHW": 9.0})
+
+    def needs(one: tuple[str, Call, dict[str, float]], l2_bytes: int | None) -> float:
+        return program(tmp_path, one, l2_bytes=l2_bytes).roofline.compulsory_bytes / STEPS
+
+    assert needs(layer, size) == 3 * size + small
+    assert needs(layer, 3 * size) == 2 * size + small
+    assert needs(inferred, size) == 2 * size + small
+    assert math.isnan(needs(layer, None))
 
 
 def test_of_a_row_in_which_something_is_not_known_nothing_is_told(tmp_path: Path) -> None:

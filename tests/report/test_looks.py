@@ -11,6 +11,8 @@ import pytest
 
 from hand_written_look import BASE_NS
 from hand_written_look import Look as TraceOfALook
+from perfzero.attribute.breakdown import Breakdown
+from perfzero.errors import BrokenRecording
 from perfzero.report import looks
 from perfzero.report.looks import broken_down
 from perfzero.store.kineto import read_trace
@@ -132,6 +134,24 @@ def test_that_another_program_held_the_gpu_is_said(tmp_path: Path) -> None:
 
     assert told["look-7.json.gz"] is not None
     assert "another program held its GPU" in doubts
+
+
+def test_what_norms_have_to_move_depends_on_the_l2_of_the_gpu_that_the_look_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = open_recording(recorded(tmp_path / "r", look(7, 0), look(8, 1), look(9, 0, 1), gpus=2))
+    one, other = recording.observation(0), recording.observation(1)
+    seen = {0: replace(one, gpu=replace(one.gpu, l2_bytes=60)), 1: other}
+    given = []
+
+    def noted(*_: object, l2_bytes: int | None) -> Breakdown:
+        given.append(l2_bytes)
+        raise BrokenRecording("enough")
+
+    monkeypatch.setattr(looks, "break_down", noted)
+    broken_down(recording, seen)
+
+    assert given == [60, None, None]
 
 
 def test_a_look_that_cannot_be_broken_down_is_a_doubt_and_the_others_are_told(

@@ -11,6 +11,8 @@ has to be exact, so of what does not follow from the inputs beyond doubt nothing
 - results have the shape and type that PyTorch's rules give: broadcasting, and promotion among floats; a
   truth for comparisons; of integers only what works in place or copies is known;
 - what an in-place operator writes is its first input, which it also reads, but for copies and fills;
+- a batch norm in training has to go over what it reads twice, and where all of it is larger than the L2 the
+  second pass finds it gone: x + x + y forward, and x and dy twice + dx backward (`operations.reads_twice`);
 - results of convolutions, pools and softmax are those that other calls show (`outputs.py`);
 - lists of tensors, reductions and look-ups are not known: types, dimensions and indices are not recorded.
 
@@ -99,6 +101,19 @@ def compulsory_bytes(call: Call, seen: Outputs, made: tuple[bool, bool] | None =
         return _max_pool(call.inputs, seen)
     known = _OTHERS.get(name)
     return None if known is None else known(call.inputs)
+
+
+def second_pass(call: Call, once: float, l2_bytes: int | None) -> float | None:
+    """
+    What a batch norm reads again, which moves *once* with each tensor once; None where the L2 is not known.
+
+    None of it where all stays in an L2 of *l2_bytes*. On an H200 (60 MiB; a ResNet-50 in bf16 and in fp32)
+    batch norms of inputs from 51 to 205 MB moved 0.98 to 1.06 of what they have to by this.
+    """
+    if l2_bytes is None:
+        return None
+    backward = plain(call.operator).endswith("_backward")
+    return _read(call.inputs[: 1 + backward]) if once > l2_bytes else 0.0
 
 
 def different(tensor: Tensor) -> float | None:

@@ -217,20 +217,42 @@ def arithmetic(call: Call, kernel: str) -> str | None:
     The type in which *kernel* multiplies for *call*, as `hardware` calls it; None where that is not known.
 
     Products of float32 do so on the tensor cores (TF32) or on the FP32 pipe, as the kernel's name says. Of
-    float64 it is not known: tensor cores of data centre chips have twice the peak of the pipe.
+    float64 it is not known: tensor cores of data centre chips have twice the peak of the pipe. What else goes
+    into a product, such as scales of rows, a bias or where the result goes, may be of another type.
     """
-    dtypes = {tensor.dtype for tensor in call.inputs if len(tensor.shape) >= 2}
+    product = factors(call)
+    multiplied = call.inputs if product is None else call.inputs[product.place : product.place + 2]
+    dtypes = {tensor.dtype for tensor in multiplied if len(tensor.shape) >= 2}
     kinds = dtypes & {*HALF, "float", "double"} or {d for d in dtypes if d.startswith("c10::Float8")}
-    if len(kinds) != 1:
+    if len(kinds) > 1 and not all(kind.startswith("c10::Float8") for kind in kinds):
         return None
-    [kind] = kinds
+    kind = min(kinds, default="")
     if kind in HALF:
         return "bf16" if kind == "c10::BFloat16" else "fp16"
     if kind == "float":
         uses = uses_tensor_cores(kernel)
         return None if uses is None else "tf32" if uses else "fp32"
-    return None if kind == "double" else "fp8"
+    return "fp8" if kind.startswith("c10::Float8") else None
 
+
+def reads_twice(call: Call, kernels: Sequence[str]) -> bool:
+    """
+    Whether the kernels of *call* are those of a batch norm that goes twice over what it reads.
+
+    In training it does: no element is normalised before the mean and variance of all are known, and backward
+    none has its gradient before two more sums are (Ioffe and Szegedy, 2015, algorithm 1 and section 3). Not
+    with the running statistics of evaluation, nor where cuDNN keeps each channel in an SM (`singleread`).
+    """
+    name, names = plain(call.operator), " ".join(kernels).lower()
+    if "singleread" in names:
+        return False
+    if name in (BATCH_NORM_BACKWARD, "cudnn_batch_norm_backward"):
+        return True
+    return name in ("cudnn_batch_norm", "native_batch_norm") and bool(_IN_TRAINING.search(names))
+
+
+_IN_TRAINING = re.compile(r"collect_statistics|fw_?tr")
+"""PyTorch's kernels and cuDNN's, forward."""
 
 _ON_TENSOR_CORES = re.compile(
     r"tf32|tensorop|_tensor\d|s1688|s16816|s884|h16816|wgmma|bf16bf16|bf16f32|f16f16|nvjet|hmma",

@@ -79,15 +79,22 @@ LONG_SAMPLES_NS = 200_000
 T = TypeVar("T", bound=Hashable)
 
 
-def break_down(trace: Trace, samples: Samples | None = None, ceilings: Ceilings | None = None) -> Breakdown:
+def break_down(
+    trace: Trace,
+    samples: Samples | None = None,
+    ceilings: Ceilings | None = None,
+    *,
+    l2_bytes: int | None = None,
+) -> Breakdown:
     """
     The breakdown of *trace*, without the work that was launched before it began.
 
     *samples* are of the counters of the trace's GPU, taken meanwhile, and *ceilings* what it does at most.
+    *l2_bytes*: how large its L2 is, None where not known.
     """
     whole = with_steps(trace)
     trace = without_earlier(whole)
-    table = _Table(trace, find_owners(trace))
+    table = _Table(trace, find_owners(trace), l2_bytes)
     modules = table.modules()
     breakdown = Breakdown(
         total=table.time(np.arange(len(trace.work))),
@@ -195,7 +202,7 @@ def _doubts(trace: Trace, table: _Table) -> Iterable[str]:
 class _Table:
     """The work of a trace row by row with its owners, and sums over parts of it."""
 
-    def __init__(self, trace: Trace, owners: Owners) -> None:
+    def __init__(self, trace: Trace, owners: Owners, l2_bytes: int | None) -> None:
         self.trace, self.owners = trace, owners
         self.length_ns = trace.work.end_ns - trace.work.start_ns
         self.busy_ns = busy_ns(trace.work)
@@ -206,7 +213,9 @@ class _Table:
         self.call, self._calls = _numbered(zip(self._operator.tolist(), inputs.tolist(), strict=True))
         self.call[self._operator < 0] = -1
         self.calls_at = {n: self._call_at(n) for n in np.unique(self.call).tolist() if n >= 0}
-        self.demand: Demand = demand(trace.work, owners.operator, self.call, self.calls_at, owners.replay)
+        self.demand: Demand = demand(
+            trace.work, owners.operator, self.call, self.calls_at, owners.replay, l2_bytes
+        )
         self.rows_of: dict[int, IntArray] = {}  # of each row that was made, by its identity
         self.below: dict[str, IntArray] = {}  # of each module with those below it
         self._source, self._sources = self._different_sources()

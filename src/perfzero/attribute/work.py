@@ -16,8 +16,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfzero.attribute.breakdown import Call
-from perfzero.attribute.compulsory import compulsory_bytes
-from perfzero.attribute.operations import GENERATED, arithmetic, gradients, multiplying, operations
+from perfzero.attribute.compulsory import compulsory_bytes, second_pass
+from perfzero.attribute.operations import (
+    GENERATED,
+    arithmetic,
+    gradients,
+    multiplying,
+    operations,
+    reads_twice,
+)
 from perfzero.attribute.operators import ATTENTION_BACKWARD, ATTENTION_FORWARD, plain
 from perfzero.attribute.outputs import Outputs, outputs
 from perfzero.attribute.roofline import Ceilings, Roofline
@@ -76,10 +83,15 @@ def _total(values: FloatArray, length_ns: IntArray) -> float:
 
 
 def demand(
-    work: Work, operator: IntArray, call: IntArray, calls: Mapping[int, Call], replay: BoolArray
+    work: Work,
+    operator: IntArray,
+    call: IntArray,
+    calls: Mapping[int, Call],
+    replay: BoolArray,
+    l2_bytes: int | None,
 ) -> Demand:
     """
-    What *work* computes and has to move.
+    What *work* computes and has to move, on a GPU with an L2 of *l2_bytes* (None: not known).
 
     Row by row with it: *operator*, which single call of an operator launched it, and *call*, which of
     *calls* that is alike to (-1: not known). What replays of CUDA graphs launch is not known.
@@ -103,7 +115,8 @@ def demand(
         key = (number, tuple(names.tolist()))
         lengths = length[its].tolist()
         if key not in known:
-            known[key] = _of_call(calls[number], [work.names[n] for n in key[1]], lengths, seen)
+            names_of = [work.names[n] for n in key[1]]
+            known[key] = _of_call(calls[number], names_of, lengths, seen, l2_bytes)
         of = known[key]
         longest = its[int(np.argmax(lengths))]
         needs[its] = 0.0 if of.bytes is not None else np.nan
@@ -125,13 +138,18 @@ class _OfCall:
     bytes: float | None
 
 
-def _of_call(call: Call, kernels: Sequence[str], lengths: Sequence[int], seen: Outputs) -> _OfCall:
+def _of_call(
+    call: Call, kernels: Sequence[str], lengths: Sequence[int], seen: Outputs, l2_bytes: int | None
+) -> _OfCall:
     unknown = np.full(len(kernels), _UNKNOWN, np.int64)
     each = operations(call, seen)
     nothing = [0.0] * len(kernels)
     done = multiplying(call, kernels, lengths) if each else nothing
     made = None if done is None else gradients(call, kernels, done)
     needs = None if _leaves_the_device(kernels) else compulsory_bytes(call, seen, made)
+    if needs is not None and reads_twice(call, kernels):
+        again = second_pass(call, needs, l2_bytes)
+        needs = None if again is None else needs + again
     if each is None or done is None:
         return _OfCall(None, unknown, needs)
     flops = each * np.array(done, np.float64)

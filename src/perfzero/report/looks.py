@@ -44,7 +44,8 @@ def broken_down(
             doubts += [f"{look.file}: {why}"] if why else []
             # With samples it is known which GPU it was.
             roofs = None if samples is None else ceilings(seen[_used(look, seen)[0]], look)
-            found[look.file] = break_down(read_trace(recording.path / look.file), samples, roofs)
+            trace, l2_bytes = read_trace(recording.path / look.file), _l2_bytes(look, seen)
+            found[look.file] = break_down(trace, samples, roofs, l2_bytes=l2_bytes)
         except (BrokenRecording, NoRecording) as error:
             doubts.append(str(error).splitlines()[0])
             continue
@@ -77,3 +78,9 @@ def beside(look: Look, looks: Sequence[Look], seen: Mapping[int, Observation]) -
 def _used(look: Look, seen: Mapping[int, Observation]) -> tuple[int, ...]:
     """The GPUs that the process of *look* used: where the driver lists none, the only one there is."""
     return look.gpus or (tuple(seen) if len(seen) == 1 else ())
+
+
+def _l2_bytes(look: Look, seen: Mapping[int, Observation]) -> int | None:
+    """How large the L2 of its GPUs is; None where that is not known, or they differ."""
+    sizes = {seen[gpu].gpu.l2_bytes for gpu in _used(look, seen) if gpu in seen}
+    return sizes.pop() if len(sizes) == 1 else None
