@@ -140,6 +140,23 @@ def test_who_takes_it_right_after_a_look_is_told_before_who_held_it_at_the_neare
     assert lines_of([*range(40, 60), 85, 90], holders(rows)) == [7] * 20 + [3, 3]
 
 
+def test_what_comes_after_the_last_word_on_holders_is_nobodys() -> None:
+    """The sampling of them may have ended early."""
+    held = replace(HELD, end_ns=1000 * MS)
+
+    assert lines_of(range(2000), held) == [7] * 1001
+    assert held_up(use(np.arange(1001, 2000), held), text_of) is None
+
+
+@pytest.mark.parametrize(("shown", "told_of"), [(60, True), (40, False)])
+def test_where_most_looks_show_no_holder_nothing_is_told(shown: int, *, told_of: bool) -> None:
+    """Of a hundred waits; the main thread seems to hold it itself in the others, far from any other holder."""
+    rows = [(0.0, 1, (HOLDS, THREAD)), (shown - 0.5, 1, ()), (shown - 0.5, 0, (MODULE,))]
+    found = held_up(use(np.arange(100), holders(rows)), text_of)
+
+    assert (found is not None) is told_of
+
+
 def test_a_few_waits_tell_nothing() -> None:
     assert held_up(use(np.arange(LEAST_WAITS), HELD), text_of) is not None
     assert held_up(use(np.arange(LEAST_WAITS - 1), HELD), text_of) is None

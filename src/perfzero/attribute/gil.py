@@ -5,6 +5,8 @@ Looks at the main thread tell when it waited for the GIL (`perfzero.sources.gil`
 who held it: both at random moments, some 10 ms apart. A wait lasts up to Python's switch interval of 5 ms, or
 as long as a function in C keeps the GIL. So to each look that found it waiting belongs the thread that held
 the GIL at the sample before it, else at the one after it; where neither shows one, that of the nearest look.
+Looks from outside of the time in which holders were sampled belong to nobody: that sampling may have ended
+early. Where most looks show no holder nothing is told.
 
 What is not told: who holds it where no sample shows another thread of Python. A thread that works in C
 without the GIL holds nobody up, and is not blamed, however busy it is.
@@ -28,6 +30,10 @@ LEAST_WAITS = 20
 """Looks that found the main thread waiting; of fewer the share is off by a quarter as a rule."""
 
 
+KNOWN = 0.5
+"""Of the looks that found it waiting, so many have to show themselves who held the GIL."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldUp:
     """Looks that found the main thread waiting for the GIL, shape (n,), and for which of *lines* each."""
@@ -39,8 +45,11 @@ class HeldUp:
 
 def held_up(use: GilUse, text_of: TextOf) -> HeldUp | None:
     """Who held the main thread up; None where it hardly waited, or nobody was seen to hold the GIL."""
-    time_ns = use.time_ns[use.waits > 0]
-    if len(time_ns) < LEAST_WAITS or use.holders is None:
+    if use.holders is None:
+        return None
+    sampled = (use.time_ns >= use.holders.start_ns) & (use.time_ns <= use.holders.end_ns)
+    time_ns = use.time_ns[sampled & (use.waits > 0)]
+    if len(time_ns) < LEAST_WAITS:
         return None
     change_ns, holder = _holders(use.holders)
     if not (holder >= 0).any():
@@ -51,7 +60,7 @@ def held_up(use: GilUse, text_of: TextOf) -> HeldUp | None:
     found = np.where(before >= 0, holder[np.maximum(before, 0)], -1)
     found = np.where((found < 0) & near_after, holder[after], found)
     known = np.flatnonzero(found >= 0)
-    if not len(known):
+    if len(known) < KNOWN * len(time_ns):
         return None
     found = found[known[_nearest(time_ns[known], time_ns)]]
     number: dict[Meaning, int] = {}
