@@ -146,7 +146,7 @@ def test_both_ways_of_a_program_run_under_perfzero(
     asked = []
 
     def watch(
-        command: list[str], *, folder: Path, seconds: float, options: tuple[str, ...]
+        command: list[str], *, folder: Path, seconds: float, options: tuple[str, ...] = ()
     ) -> dict[str, Any]:
         asked.append((command[2:], seconds, options))
         shutil.copytree(RECORDED, folder)
@@ -158,7 +158,7 @@ def test_both_ways_of_a_program_run_under_perfzero(
     row = run.measure("birch", tmp_path / "birch", Namespace(seconds=14.0))
 
     assert asked == [
-        (["--seconds", "14.0"], 14.0, ("--stacks",)),
+        (["--seconds", "14.0"], 14.0, ()),
         (["--fixed", "--seconds", "6.0"], 6.0, ("--source", "gpm")),
     ]
     assert (row.before_ms, row.fixed_ms, row.idle) == (30.0, 40.0, 0.125)
