@@ -150,7 +150,7 @@ def test_what_comes_after_the_last_word_on_holders_is_nobodys() -> None:
 
 @pytest.mark.parametrize(("shown", "told_of"), [(60, True), (40, False)])
 def test_where_most_looks_show_no_holder_nothing_is_told(shown: int, *, told_of: bool) -> None:
-    """Of a hundred waits; the main thread seems to hold it itself in the others, far from any other holder."""
+    """Of a hundred waits; in the others the main thread holds it, far from any other holder."""
     rows = [(0.0, 1, (HOLDS, THREAD)), (shown - 0.5, 1, ()), (shown - 0.5, 0, (MODULE,))]
     found = held_up(use(np.arange(100), holders(rows)), text_of)
 
