@@ -147,6 +147,26 @@ def test_a_counter_that_this_gpu_lacks_is_not_missed(lost):
         assert (event.nature, event.count, event.period_steps) == ("stall", 12, 40)
 
 
+@pytest.mark.parametrize(("seconds", "count", "period_steps"), [(5.2, 2, None), (7.8, 3, 40)])
+def test_two_events_have_a_distance_and_three_a_period(seconds, count, period_steps):
+    event = the_only(rare_events(*program(every=40, event_s=0.5, seconds=seconds)))
+
+    assert (event.count, event.period_steps) == (count, period_steps)
+
+
+@pytest.mark.parametrize(("seconds", "period_s"), [(20.0, 1.5), (50.0, None)])
+def test_events_that_come_close_together_once_have_no_period(seconds, period_s):
+    """Four stalls in 6 s, 1.5 s apart; then none, for as long as 4 or for as long as 30 such distances."""
+    samples, onsets = program(every=20, event_s=0.5, seconds=6.1)
+    later, later_onsets = program(seconds=seconds - 6.2)
+    shift = round(6.2 * SECOND)
+    both = Samples.concat([samples, Samples(later.start_ns + shift, later.end_ns + shift, later.columns)])
+    event = the_only(rare_events(both, np.r_[onsets, later_onsets + shift]))
+
+    assert event.count == 4
+    assert event.period_s == (None if period_s is None else pytest.approx(period_s, rel=0.02))
+
+
 def test_one_event_has_no_period():
     samples, onsets = program(every=100, event_s=0.5, seconds=9)
     event = the_only(rare_events(samples, onsets))
@@ -191,10 +211,11 @@ def test_an_event_at_the_edge_of_a_window_is_counted_as_cut():
 
 
 def test_events_of_two_windows_give_a_period_if_none_can_hide_between_them():
-    """Events at 2 and 4.5 s; half a second between is not seen, and none of its divisors fits in there."""
-    samples, onsets = program(every=40, event_s=0.5, seconds=5.2)
-    event = the_only(rare_events(*seen_in(samples, onsets, [(0.0, 3.4), (3.8, 5.2)])))
+    """Events at 2, 4.5, 7 s; half a second between is not seen, and none of its divisors fits in there."""
+    samples, onsets = program(every=40, event_s=0.5, seconds=7.8)
+    event = the_only(rare_events(*seen_in(samples, onsets, [(0.0, 3.4), (3.8, 5.9), (6.3, 7.8)])))
 
+    assert event.count == 3
     assert event.period_s == pytest.approx(2.5, rel=0.01)
 
 
@@ -253,7 +274,7 @@ def test_waits_of_all_lengths_in_each_step_are_not_rare(jitter):
 
 
 def test_the_distance_from_an_event_that_began_before_its_window_is_not_counted():
-    windows = [(0.0, 2.2), (4.7, 9.8)]
+    windows = [(0.0, 2.2), (4.7, 12.3)]
     event = the_only(rare_events(*seen_in(*program(every=40, event_s=0.5), windows)))
 
     assert event.cut == 3
