@@ -12,7 +12,7 @@ from perfzero.diagnose.idle_time import late_launches
 from perfzero.diagnose.judge import judge
 from perfzero.diagnose.roofs import roofs_of
 from perfzero.diagnose.rules import run_rules
-from perfzero.diagnose.rules.compute import fp64_path, latency_bound, wave_tail
+from perfzero.diagnose.rules.compute import fp32_path, fp64_path, latency_bound, wave_tail
 from perfzero.diagnose.rules.idle import launch_bound
 from perfzero.diagnose.rules.pattern import periodic_stall
 from perfzero.sources.synthetic import H200, Phase, observe
@@ -174,6 +174,20 @@ def test_a_special_function_in_double_precision_is_named_and_not_called_latency(
     assert found.gain is not None
     assert found.gain.low > 1.2
     assert latency_bound(e) is None
+
+
+SINGLE = {"gr_active": 1.0, "sm_active": 0.93, "fma_active": 0.53, "tensor_active": 0.0, "launches": 150.0}
+NEITHER = {"gr_active": 1.0, "sm_active": 0.93, "fma_active": 0.1, "tensor_active": 0.0, "launches": 150.0}
+
+
+@pytest.mark.parametrize(("others_s", "told"), [(0.0, False), (0.003, False), (0.006, True)])
+def test_slow_products_in_float32_are_not_called_latency_a_second_time(others_s: float, told: bool) -> None:
+    """As 70 % of an inference was, once by each name; what else waits is told from a quarter on."""
+    e = collect(observe((Phase(0.012, SINGLE), *([Phase(others_s, NEITHER)] if others_s else []))))
+
+    assert fp32_path(e) is not None
+    assert e.share("latency") > 0.95
+    assert (latency_bound(e) is not None) == told
 
 
 def test_products_of_float64_on_the_tensor_cores_are_no_good_use_of_them() -> None:

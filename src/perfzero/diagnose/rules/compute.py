@@ -8,12 +8,14 @@ from itertools import pairwise
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfzero.diagnose import gain
 from perfzero.diagnose.evidence import Evidence
 from perfzero.diagnose.remedies import Offer, offers_for, remedies_for
 from perfzero.diagnose.rules._severity import of_share
 from perfzero.diagnose.rules.memory import l2_bound
+from perfzero.diagnose.split import Rates
 from perfzero.diagnose.thresholds import (
     BOUND,
     COMPUTE_BAD,
@@ -42,6 +44,8 @@ from perfzero.series.stats import weighted_mean
 from perfzero.text import percent
 from perfzero.values import Samples
 
+BoolArray = NDArray[np.bool_]
+
 FIRST_TENSOR_CORES = (7, 0)
 """Compute capability of Volta."""
 
@@ -51,7 +55,7 @@ def fp32_path(e: Evidence) -> Finding | None:
     if e.split is None or (e.gpu.compute_capability or (0, 0)) < FIRST_TENSOR_CORES:
         return None
     rates = e.rates
-    where = (rates.fp32 >= FMA_HEAVY.value) & (rates.tensor < TENSOR_UNUSED.value)
+    where = _fp32_products(rates)
     share = e.busy_share(where)
     if not share >= COMPUTE_WATCH.value:
         return None
@@ -84,6 +88,11 @@ def fp32_path(e: Evidence) -> Finding | None:
         next_limit=stopped
         or gain.next_limit(e, expected, eased=("fma",), becomes=gain.LIMIT_NAMES["tensor"]),
     )
+
+
+def _fp32_products(rates: Rates) -> BoolArray:
+    """Which samples look like matrix work on the FP32 pipe, shape (n,)."""
+    return (rates.fp32 >= FMA_HEAVY.value) & (rates.tensor < TENSOR_UNUSED.value)
 
 
 def fp64_path(e: Evidence) -> Finding | None:
@@ -249,6 +258,10 @@ def latency_bound(e: Evidence) -> Finding | None:
         return None
     double = fp64_path(e)
     if double is not None and double.share >= share / 2:
+        return None
+    # Products on the FP32 pipe that stay below its roof have a finding, which is of the same time.
+    single = e.split.while_in("latency", _fp32_products(e.rates).astype(np.float64))
+    if fp32_path(e) is not None and share * (1.0 - single) < LATENCY_WATCH.value:
         return None
     # A resource that was not measured may be the very limit.
     blind = (
