@@ -75,7 +75,7 @@ ENGLISH: Mapping[str, str] = {
     "seen_tiny_kernels": "Short kernels make {share} of the launches: {rows}.",
     "seen_tiny_products": "Short kernels, mostly products, make {share} of the launches: {rows}.",
     "seen_chains": "Elementwise, one after another: {rows}, {share} of the busy time{spared}.",
-    "spared": "; fused, {least} to {most} of the bytes that they read and write go",
+    "spared": "; fused, up to {most} of their bytes go, where each works on the result of the one before",
     "traffic": "most bytes: {rows}{beyond}",
     "beyond": "; {share} of all bytes are more than operators have to move",
     "why_unaligned": "{number} is no multiple of 8",

@@ -58,6 +58,12 @@ def test_the_heaviest_are_named_with_their_share_and_what_they_have_to_move(tmp_
     assert seen.beside == pytest.approx((40 * 0.95 - 24) / 100)
 
 
+def test_modules_that_move_less_than_a_twentieth_are_not_named(tmp_path: Path) -> None:
+    seen = conditions(breakdown(tmp_path, fc=(88.0, 88.0), more=(7.0, 7.0), less=(4.0, 4.0)))["traffic"]
+
+    assert [row.name for row in seen.rows] == ["fc", "more"]
+
+
 def test_what_lies_between_or_is_not_known_is_named_without(tmp_path: Path) -> None:
     seen = conditions(breakdown(tmp_path, norm=(15.0, 10.0), fc=(10.0, math.nan)))["traffic"]
 

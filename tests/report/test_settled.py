@@ -411,13 +411,13 @@ def test_short_kernels_are_told_with_their_length(starved: Diagnosis, number: fl
 
 def test_chains_are_told_with_what_fusing_spares_where_that_is_known(starved: Diagnosis) -> None:
     remedy = Remedy("Fuse elementwise operations.", topic="chains")
-    seen = Condition("chains", True, 0.42, (Part("blocks.*", 0.42),), spared=(0.27, 0.55))
+    seen = Condition("chains", True, 0.42, (Part("blocks.*", 0.42),), spared=(0.0, 0.55))
     [told] = remedies(settled(with_remedies(starved, remedy), {"chains": seen}))
     [without] = remedies(settled(with_remedies(starved, remedy), {"chains": replace(seen, spared=None)}))
 
     assert told.seen == (
-        "Elementwise, one after another: blocks.*, 42 % of the busy time; fused, 27 % to 55 % of the bytes "
-        "that they read and write go."
+        "Elementwise, one after another: blocks.*, 42 % of the busy time; fused, up to 55 % of their bytes "
+        "go, where each works on the result of the one before."
     )
     assert without.seen == "Elementwise, one after another: blocks.*, 42 % of the busy time."
 

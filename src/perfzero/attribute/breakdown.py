@@ -164,7 +164,7 @@ class Chain:
     Calls that work element by element on one shape, one after another, `times` times in one module and pass.
 
     `module`: the upper one of those that they are in, None outside of modules. `bytes` is what they have to
-    move, and a fused kernel spares of that from `least` to `most`; NaN where that is not known.
+    move, and `spared` what of it a fused kernel need not, at most; NaN where that is not known.
     """
 
     module: str | None
@@ -172,8 +172,7 @@ class Chain:
     gpu_ns: int
     times: int
     bytes: float
-    least: float
-    most: float
+    spared: float
     source: SourceLine | None = None
 
 

@@ -210,6 +210,25 @@ def _kind(name: str, tensors: Sequence[Tensor]) -> str | None:
     return promoted(sized)
 
 
+def result(call: Call) -> tuple[Tensor, ...]:
+    """
+    What a copy, or what works element by element, writes: one tensor, two of `native_dropout`.
+
+    Its type and strides are empty where they are not known; that of a copy is what it was given to write to.
+    """
+    name, tensors = plain(call.operator), call.inputs
+    if name in COPY or works_in_place(call.operator):
+        return tensors[:1]
+    shape = broadcast([tensor.shape for tensor in tensors])
+    if not tensors or shape is None:
+        return ()
+    if name in TO_BOOL:
+        return (Tensor(shape, dtype="bool"),)
+    if name == "native_dropout":
+        return Tensor(shape, dtype=tensors[0].dtype), Tensor(shape, dtype="bool")
+    return (Tensor(shape, dtype=_kind(name, tensors) or ""),)
+
+
 def promoted(kinds: set[str]) -> str | None:
     """The type that several become, where there is a float among them; numbers do not change that."""
     floats = [kind for kind in FLOATS if kind in kinds]

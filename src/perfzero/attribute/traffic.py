@@ -21,7 +21,7 @@ MUCH = 0.05
 
 
 def chained(b: Breakdown) -> Condition | None:
-    """Elementwise operators one after another, and what of their bytes a fused kernel spares."""
+    """Elementwise operators one after another, and what of their bytes a fused kernel spares at most."""
     whole = sum(chain.gpu_ns for chain in b.chains)
     if whole < NOTEWORTHY * b.busy_ns:
         return None
@@ -49,12 +49,16 @@ def _name(chain: Chain) -> str:
 
 
 def _spared(b: Breakdown) -> tuple[float, float] | None:
-    """Of the bytes in chains; None where those of too many are not known."""
+    """
+    Of the bytes in chains, at least and at most; None where those of too many are not known.
+
+    At least none, for that each works on the result of the one before no trace says.
+    """
     known = [chain for chain in b.chains if chain.bytes > 0]
     moved = sum(chain.bytes for chain in known)
     if sum(chain.gpu_ns for chain in known) < KNOWN * sum(chain.gpu_ns for chain in b.chains):
         return None
-    return sum(chain.least for chain in known) / moved, sum(chain.most for chain in known) / moved
+    return 0.0, sum(chain.spared for chain in known) / moved
 
 
 def traffic(b: Breakdown) -> Condition | None:
