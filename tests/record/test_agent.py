@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import re
 import subprocess
 import sys
+import threading
 import time
+import types
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from perfzero.record import look as look_module
 from perfzero.record.look import Looks
+from perfzero.record.remote import ENTER
 from perfzero.values import Look
 
 STAND_IN = Path(__file__).parent / "stand_in"
@@ -64,7 +69,7 @@ def soon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An agent that wakes up at once and takes a tenth of a second for inference."""
     source = tmp_path / "agent"
     source.mkdir()
-    for name in look_module.FILES:
+    for name in (*look_module.FILES, ENTER):
         text = (look_module.AGENT / name).read_text()
         text = (
             text.replace("ASLEEP_S = 1.0", "ASLEEP_S = 0.05")
@@ -626,7 +631,7 @@ print(torch.TRACING)
 
     assert (code, err) == (0, "")
     assert out == f"caught\n{traced}\n1 []\n[]\nTrue 0\n"
-    assert [look.reason for look in ended] == ["KeyboardInterrupt: "]
+    assert [look.reason.rstrip(": ") for look in ended] == ["KeyboardInterrupt"]
 
 
 def test_a_ctrl_c_that_comes_when_a_look_is_ended_is_the_programs() -> None:
@@ -1032,6 +1037,85 @@ def test_a_sitecustomize_that_fails_fails_in_the_same_words(tmp_path: Path) -> N
     assert (code, out) == (0, "on\n")
     assert err.splitlines()[-1] == run("print('on')", None, path=tmp_path)[2].splitlines()[-1]
     assert "no_such_module" in err
+
+
+def test_signals_that_the_program_waits_for_come_to_it() -> None:
+    """The kernel gives them to any thread that does not block them, and then the program would end."""
+    waits = """
+import os, signal
+time.sleep(0.2)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+for task in sorted(os.listdir("/proc/self/task"))[1:]:
+    status = open(f"/proc/self/task/{task}/status").read().split()
+    taken = int(status[status.index("SigBlk:") + 1], 16) ^ (1 << 64) - 1
+    print(*[n + 1 for n in range(64) if taken >> n & 1])
+os.kill(os.getpid(), signal.SIGUSR1)
+print(signal.sigtimedwait({signal.SIGUSR1}, 5).si_signo)
+"""
+    with looks() as (made, _):
+        code, out, err = run(MODEL + waits, made, ask=False)
+
+    # What a fault sends, KILL and STOP, and the two that glibc keeps to itself.
+    assert (code, out, err) == (0, "4 5 6 7 8 9 11 19 31 32 33\n10\n", "")
+
+
+def test_our_thread_has_room_however_small_the_programs_own_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """__cxa_demangle with a name of 405 characters ended a thread of 64 KB, and the program with it."""
+    made: Any = types.ModuleType("_perfzero_agent")
+    exec((look_module.AGENT / "_perfzero_agent.py").read_text(), made.__dict__)
+    sizes: list[int] = []
+    monkeypatch.setattr(_thread, "start_new_thread", lambda *_: sizes.append(threading.stack_size()))
+    monkeypatch.setitem(sys.modules, "cupy", made)
+    before = threading.stack_size(65536)
+    try:
+        made.begin("/nowhere/agent")
+        enter: dict[str, Any] = {}
+        exec((look_module.AGENT / ENTER).read_text(), enter)
+        enter["_enter"]("/nowhere", "/nowhere")
+        assert threading.stack_size() == 65536
+    finally:
+        threading.stack_size(before)
+
+    assert sizes == [8 << 20, 1 << 20]
+
+
+def test_our_thread_ends_with_its_look() -> None:
+    """From Python 3.12 on a program that forks beside it is warned."""
+    with looks() as (made, ended):
+        _, out, _ = run(
+            MODEL + TRAIN + "time.sleep(0.3); import os; print(os.listdir('/proc/self/task'))", made
+        )
+
+    assert [look.reason for look in ended] == [""]
+    assert out.splitlines()[-1].count(",") == 0
+
+
+def test_whoever_has_warnings_for_errors_is_entered_without_one() -> None:
+    with looks() as (made, _):
+        folder = made.environment({})["PYTHONPATH"]
+        program = f"""
+import pathlib, sys, time
+exec(compile(pathlib.Path({str(look_module.AGENT / ENTER)!r}).read_bytes(), "enter", "exec"))
+_enter({str(look_module.AGENT)!r}, {folder!r})
+sys.path.insert(0, {str(STAND_IN)!r})
+time.sleep(0.3)
+import torch
+time.sleep(0.5)
+print(list(sys.modules["_perfzero_agent"]._cupti().mapped("libc.so")) != [])
+"""
+        child = subprocess.Popen(
+            [sys.executable, "-X", "warn_default_encoding", "-W", "error", "-c", program],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        came: set[int] = set()
+        while child.poll() is None:
+            made.hear()
+            came |= {agent.pid for agent in made.agents}
+            time.sleep(0.01)
+        out, err = child.communicate(timeout=30)
+
+    assert (child.returncode, out, err) == (0, "True\n", "")
+    assert came == {child.pid}
 
 
 def test_a_recorder_that_is_gone_is_no_trouble() -> None:

@@ -3,8 +3,9 @@ The look inside: asleep in the observed program until the recorder asks, then a 
 
 This file runs in the program's Python, of any version from 3.8 on, without perfzero installed there: standard
 library only, and as little of it as possible. Until a framework is imported there is nothing but a finder
-that waits for that import. Then one thread waits on the recorder's socket. It is none of `threading`'s, so
-the program does not count it, and a process of `multiprocessing` that feeds another one does not have it.
+that waits for that import. Then one thread waits on the recorder's socket, until its one look is over. It is
+none of `threading`'s, so the program does not count it, and a process of `multiprocessing` that feeds another
+one does not have it. It takes none of the program's signals (`_deaf`).
 
     recorder: {"look": {"steps": 3, "most_steps": 40, "least_s": 0.15, "within_s": 60, "period_s": 0.1}}
     agent:    {"found": {"step_s": 0.1, "steps": 3}}
@@ -126,6 +127,12 @@ SILENT = "99"
 
 LONGEST_REQUEST = 65536
 
+STACK = 8 << 20
+"""Bytes of our thread's, however small the program has its own: __cxa_demangle alone takes some 70 KB."""
+
+FAULTS = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS", "SIGABRT")
+"""Signals that a thread sends itself: who handles those of the program is to handle ours, too."""
+
 
 _begun = ""
 """The address of the recorder for which we have begun."""
@@ -149,9 +156,32 @@ def begin(address: str | None = None, main: int | None = None) -> None:
         return
     _begun, _MAIN = address, main or _MAIN
     if any(name in sys.modules for name in FRAMEWORKS):
-        _thread.start_new_thread(_serve, (address,))
+        _start(address)
     else:
         sys.meta_path.insert(0, _Wait(address))
+
+
+def _start(address: str) -> None:
+    """Start our thread; the size of stacks is that of all threads that are started meanwhile."""
+    before = _thread.stack_size(STACK)
+    try:
+        _thread.start_new_thread(_serve, (address,))
+    finally:
+        _thread.stack_size(before)
+
+
+def _deaf() -> None:
+    """
+    Let this thread take no signal, whichever the program blocks in its own later on, to wait for it.
+
+    The kernel gives a signal to any thread that does not block it: to ours, and so the program would end of
+    it. It is blocked here and not where the thread is started: there a handler of the program's would run,
+    and what that raises would be lost.
+    """
+    import _signal
+
+    numbers = {getattr(_signal, name, 0) for name in FAULTS}
+    _signal.pthread_sigmask(_signal.SIG_BLOCK, set(_signal.valid_signals()) - numbers)
 
 
 class _Wait:
@@ -166,7 +196,7 @@ class _Wait:
         try:
             at = sys.meta_path.index(self)
             del sys.meta_path[at]
-            _thread.start_new_thread(_serve, (self.address,))
+            _start(self.address)
         except Exception:
             return None
         # Whoever goes through the list skips the one that is in our place now.
@@ -177,6 +207,7 @@ class _Wait:
 def _serve(address: str) -> None:
     """What the thread does."""
     try:
+        _deaf()
         time.sleep(ASLEEP_S)
         if _process("_inheriting"):  # what it is becomes known when its main module has been imported, ...
             while _process("_inheriting"):
@@ -293,10 +324,11 @@ def _answer(address: str) -> None:
     try:
         talk, pid = _Talk(channel), os.getpid()
         talk.tell(hello={"agent": AGENT, "pid": pid, "python": sys.version.split()[0]})
-        while not talk.over:
+        request: Any = None
+        while not talk.over and not request:
             request = (talk.hear(wait=True) or {}).get("look")
-            if request:
-                talk.tell(**_look(request, talk, to=f"{os.path.dirname(address)}/trace-{pid}"))
+        if request:  # and there is no second one: from Python 3.12 on a fork beside a thread is warned of
+            talk.tell(**_look(request, talk, to=f"{os.path.dirname(address)}/trace-{pid}"))
     finally:
         channel.close()
 

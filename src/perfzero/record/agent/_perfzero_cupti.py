@@ -447,10 +447,10 @@ def demangler() -> Any:
 
 def mapped(name: str) -> Iterator[str]:
     """The files that the process has loaded whose name begins so."""
-    with open("/proc/self/maps", errors="surrogateescape") as file:
+    with open("/proc/self/maps", "rb") as file:
         seen = set()
         for line in file:
-            path = line.rstrip("\n").partition("/")
+            path = os.fsdecode(line.rstrip(b"\n")).partition("/")
             full = "/" + path[2]
             if path[1] and full not in seen and full.rpartition("/")[2].startswith(name):
                 seen.add(full)

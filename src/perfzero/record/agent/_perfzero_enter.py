@@ -21,8 +21,7 @@ def _enter(code, folder):  # type: ignore[no-untyped-def]
         try:
             if os.lstat(folder).st_uid not in (0, os.getuid()):
                 return
-            with open(f"{folder}/entered-{os.getpid()}", "x"):
-                pass
+            os.close(os.open(f"{folder}/entered-{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             name, address = "_perfzero_agent", f"{folder}/agent"
             if getattr(sys.modules.get(name), "_begun", "") == address:
                 return
@@ -37,6 +36,10 @@ def _enter(code, folder):  # type: ignore[no-untyped-def]
             pass
 
     try:
-        _thread.start_new_thread(load, (_thread.get_ident(),))
+        before = _thread.stack_size(1 << 20)  # to compile the agent takes more than a program may have set
+        try:
+            _thread.start_new_thread(load, (_thread.get_ident(),))
+        finally:
+            _thread.stack_size(before)
     except Exception:
         pass
