@@ -186,6 +186,7 @@ def test_below_the_ridge_the_memory_is_the_roof(tmp_path: Path) -> None:
     assert found.limit == "dram"
     assert found.reuse == pytest.approx(1.2e9 / BYTES, rel=0.02)
     assert found.reuse_low < found.reuse < found.reuse_high
+    assert found.roof_low < found.roof < found.roof_high
 
 
 def test_above_it_the_peak_of_the_type_is(tmp_path: Path) -> None:
@@ -217,6 +218,59 @@ def test_without_a_peak_of_the_type_there_is_no_place(tmp_path: Path) -> None:
     wide = tensor(512, 512, dtype="double")
 
     assert math.isnan(sampled(tmp_path, us=600, bytes_per_us=1e6, one=call("mm", wide, wide)).roof)
+
+
+def place(folder: Path, *, start: float = 300, length: float = 600, stream: int = 7) -> float:
+    """Of a product that runs from 100 to 200 us, where a sum runs for *length* from *start* on."""
+    look, step_us = Look(), length + 400
+    for step in range(STEPS):
+        at = step_us * step
+        look.step(step, at, at + step_us - 10)
+        for path, one, began in (("fc", PRODUCT, at + 10), ("other", SUM, at + 50)):
+            look.module(path, "Layer", began, began + 20)
+            look.op(
+                one.operator, began + 1, began + 19, shapes=[list(t.shape) for t in one.inputs],
+                strides=[list(t.strides) for t in one.inputs], types=[t.dtype for t in one.inputs],
+            )  # fmt: skip
+        look.work("gemm", at + 100, at + 200, at=at + 20)
+        look.work("add", at + start, at + start + length, at=at + 60, stream=stream)
+    begins = np.arange(int(STEPS * step_us / 50), dtype=np.int64) * 50_000
+    within = begins % int(1000 * step_us)
+    moves = 1e3 * np.clip(np.minimum(within + 50_000, 200_000) - np.maximum(within, 100_000), 0, None)
+    columns = {"dram_read_bytes": moves, "dram_write_bytes": moves}
+    samples = Samples(BASE_NS + begins, BASE_NS + begins + 50_000, columns)
+    return module(break_down(look.trace(folder), samples, ROOFS), "fc").roofline.roof
+
+
+def test_a_row_beside_which_another_stream_works_has_no_place(tmp_path: Path) -> None:
+    assert place(tmp_path, start=300, stream=9) > 0
+    assert place(tmp_path, start=199, stream=9) > 0  # for 1 % of its time
+    assert math.isnan(place(tmp_path, start=195, stream=9))
+    assert place(tmp_path, start=195) > 0  # the next kernel begins while this one ends
+
+
+def test_a_row_of_less_than_a_hundredth_of_the_time_has_no_place(tmp_path: Path) -> None:
+    assert place(tmp_path, length=9_600) > 0
+    assert math.isnan(place(tmp_path, length=10_600))
+
+
+def test_intervals_of_reuse_and_place_are_those_of_reads_and_writes_together() -> None:
+    counted = Counted(Figure(6e6, 5e6, 7e6), Figure(4e6, 3e6, 5e6))
+    found = Roofline(flops=0.0, compulsory_bytes=5e6).measured(counted, 5_000, 0.0, ROOFS)
+
+    assert (found.reuse_low, found.reuse, found.reuse_high) == (1.6, 2.0, 2.4)
+    assert (found.roof_low, found.roof, found.roof_high) == pytest.approx((0.4, 0.5, 0.6))
+    computes = Roofline(flops=1e9).measured(counted, 5_000, 4e-6, ROOFS)
+    assert (computes.roof_low, computes.roof, computes.roof_high) == pytest.approx((0.8, 0.8, 0.8))
+
+
+@pytest.mark.parametrize(("low", "told"), [(0.4, False), (0.6, True), (0.0, False)])
+def test_a_reuse_that_may_be_anything_is_not_told(low: float, told: bool) -> None:
+    counted = Counted(Figure(1e3, 1e3 * low, 1.5e3), Figure(0.0, 0.0, 0.0))
+    found = Roofline(compulsory_bytes=1e3).measured(counted, 5_000, 0.0, ROOFS)
+
+    assert math.isfinite(found.reuse) == math.isfinite(found.reuse_high) == told
+    assert found.roof > 0
 
 
 def test_a_row_that_counters_do_not_tell_keeps_what_follows_from_shapes() -> None:

@@ -383,7 +383,7 @@ def test_a_module_in_the_file(tmp_path: Path) -> None:
     }  # fmt: skip
     nothing = {
         "flops": None, "compulsory_bytes": None, "intensity": None, "reuse": None, "reuse_low": None,
-        "reuse_high": None, "roof": None, "limit": "",
+        "reuse_high": None, "roof": None, "roof_low": None, "roof_high": None, "limit": "",
     }  # fmt: skip
 
     assert module == {

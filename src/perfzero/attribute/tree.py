@@ -24,6 +24,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from perfzero.attribute.beside import beside_ns
 from perfzero.attribute.breakdown import (
     COLLECTIVES_ROW,
     OPTIMIZER_ROW,
@@ -59,6 +60,7 @@ from perfzero.attribute.owners import (
     Owners,
     find_owners,
 )
+from perfzero.attribute.parts import NOTEWORTHY
 from perfzero.attribute.paths import ancestry, natural, parent, pattern, without_numbers
 from perfzero.attribute.positions import kernels_of
 from perfzero.attribute.repeats import with_steps
@@ -75,6 +77,12 @@ CLOCK_UNKNOWN = (
 
 LONG_SAMPLES_NS = 200_000
 """Longer samples tell single kernels from each other only after hundreds of steps."""
+
+BESIDE = 0.02
+"""
+Of a row's time. Up to here it has no place under the roof less for what another stream moved meanwhile: as
+much as may be unknown of it (`work.KNOWN`).
+"""
 
 T = TypeVar("T", bound=Hashable)
 
@@ -135,10 +143,13 @@ def _with_counters(
 ) -> Breakdown:
     """*breakdown* with what is counted in each of its rows, and their places under the roof."""
 
-    roofs = ceilings or Ceilings()
+    beside = beside_ns(table.trace.work)
 
     def under(roofline: Roofline, rows: IntArray, counted: Counted) -> Roofline:
-        gpu_ns, compute_s = int(table.length_ns[rows].sum()), table.demand.compute_s(rows, roofs)
+        gpu_ns = int(table.length_ns[rows].sum())
+        placed = gpu_ns >= NOTEWORTHY * table.busy_ns and int(beside[rows].sum()) <= BESIDE * gpu_ns
+        roofs = (ceilings if placed else None) or Ceilings()
+        compute_s = table.demand.compute_s(rows, roofs)
         return roofline.measured(counted, gpu_ns, compute_s, roofs)
 
     def told(of: Sequence[Row]) -> list[Row]:
