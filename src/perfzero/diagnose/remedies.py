@@ -2,7 +2,8 @@
 The ways out. Each names the rule it belongs to, what must hold, and how to see that it worked.
 
 A remedy is offered only if its `applies` holds for this recording; what cannot be seen from
-outside (is it a convolutional network?) is said as a need. Left out on purpose, since they do
+outside (is it a convolutional network?) is said as a need. All speak of PyTorch; `wording` has the words of
+other frameworks. Left out on purpose, since they do
 not help: making a parameter contiguous, switching cuDNN on, `detach()` before `.cpu()`,
 autotuning "for the layout" (science.md §1.4).
 """
@@ -27,6 +28,7 @@ from perfzero.diagnose.thresholds import (
     WRITE_HEAVY,
 )
 from perfzero.diagnose.verdict import Remedy
+from perfzero.diagnose.wording import ALLOW_TF32
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,7 +437,7 @@ OFFERS: tuple[Offer, ...] = (
     Offer(
         "fp32_path",
         Remedy(
-            'Allow TF32: torch.set_float32_matmul_precision("high").',
+            ALLOW_TF32,
             ("it is off", "a relative error of 1e-3 per product is acceptable"),
             "tensor_active rises, fma_active falls.",
             topic="tf32",
