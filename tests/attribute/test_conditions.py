@@ -435,3 +435,34 @@ def test_of_products_alone_nothing_is_said_of_activations(tmp_path: Path) -> Non
     program = Program(tmp_path).run("fc", "aten::mm", [[512, 768], [768, 64]], FLOAT)
 
     assert program.seen("activations") is None
+
+
+IMAGE = [[64, 256, 56, 56]]
+
+
+def test_beside_chains_a_compiler_may_fuse_other_elementwise_operators(tmp_path: Path) -> None:
+    """Not the norm itself, and nothing of which no trace says that it works on elements."""
+    program = Program(tmp_path)
+    for operator in ("aten::add", "aten::relu"):
+        program.run("block", operator, IMAGE, FLOAT, strides=[rows(IMAGE[0])], us=100)
+    program.run("norm", "aten::native_layer_norm", IMAGE, FLOAT, us=100)
+    program.run("act", "aten::gelu", IMAGE, FLOAT, us=100)
+    program.run("norm", "elses::mul", IMAGE, FLOAT, us=100)
+    seen = program.seen("chains")
+
+    assert seen is not None
+    assert seen.spared is not None
+    assert (seen.share, seen.beside) == (pytest.approx(0.4), pytest.approx(0.2))
+    least, most = seen.spared
+    assert seen.left == pytest.approx((1 - (0.4 * most + 0.2) / 0.6, 1 - 0.4 * least / 0.6))
+    assert most < 1
+
+
+def test_of_chains_whose_bytes_are_not_known_all_or_nothing_may_go(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    for operator in ("aten::add", "aten::relu"):
+        program.run("block", operator, IMAGE, FLOAT, us=100)
+    seen = program.seen("chains")
+
+    assert seen is not None
+    assert (seen.spared, seen.left) == (None, (0, 1))

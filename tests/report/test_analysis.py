@@ -225,6 +225,28 @@ def test_a_look_becomes_a_breakdown_and_a_line_of_the_layer(tmp_path: Path, reco
     assert found["looks"][0]["busy_ns"] == 1_200_000
 
 
+def advice(folder: Path) -> set[str]:
+    findings = [f for gpu in judged_report(folder).gpus for f in gpu.diagnosis.findings]
+    return {remedy.text for finding in findings for remedy in finding.remedies}
+
+
+def test_a_program_that_is_seen_not_to_be_in_pytorch_is_advised_in_other_words(
+    tmp_path: Path, record: Record
+) -> None:
+    folder = looked_into(record(tmp_path / "run"))
+    before = {
+        r.text for gpu in judged_report(folder).gpus for f in gpu.diagnosis.findings for r in f.remedies
+    }
+    trace = TraceOfALook()
+    trace.step(0, 0, 1000)
+    trace.work("cupy_add__float32_float32_float32", 100, 700, at=20)
+    trace.write(folder)
+    after = advice(folder)
+
+    assert any("torch" in text or "num_workers" in text for text in before)
+    assert not any("torch" in text or "num_workers" in text for text in after)
+
+
 def test_without_a_look_there_is_no_breakdown_and_no_word_of_layers(tmp_path: Path, record: Record) -> None:
     report = analyze(record(tmp_path / "run"))
 

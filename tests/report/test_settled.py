@@ -13,16 +13,22 @@ from perfzero.attribute.host_activity import WORDS, Activity
 from perfzero.attribute.parts import Condition, Part, Topic
 from perfzero.attribute.stacks import Cause, HostCauses
 from perfzero.diagnose.remedies import OFFERS
+from perfzero.diagnose.rules.idle import SUPPOSED
 from perfzero.diagnose.verdict import Diagnosis, Remedy
+from perfzero.diagnose.wording import ALLOW_TF32, ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUTIONS
 from perfzero.report import settled as module
 from perfzero.report.model import Report
 from perfzero.report.settled import (
     ANSWERS,
     BEYOND,
+    KERNEL,
     MADE_FOR,
     MOSTLY,
     NAMED,
     SETTLED,
+    SUPPORTED,
+    frameworks,
+    in_words,
     seen_inside,
     settled,
     with_lines,
@@ -283,7 +289,7 @@ LESS = Remedy("Evaluate and log less often.")
 def host(activity: Activity = "synchronising", share: float = 0.8) -> HostCauses:
     frame = Frame("/home/me/train.py", 41, "main")
     cause = Cause(activity, frame, "total += loss.item()", (frame,), share, share, share, 0.0)
-    return HostCauses((cause, replace(cause, share=0.1)), idle=0.3)
+    return HostCauses((cause, replace(cause, share=0.005)), idle=0.3)
 
 
 def of_rule(rule: str, diagnosis: Diagnosis, *offered: Remedy) -> Diagnosis:
@@ -346,6 +352,21 @@ def test_without_a_line_that_explains_most_nothing_changes(
     before = of_rule("sync_bound", starved, SYNC)
 
     assert with_lines(before, known) == before
+
+
+def test_lines_that_do_the_same_explain_most_together(starved: Diagnosis) -> None:
+    """As forward pass, backward pass and optimizer, each of which launches."""
+    [first, _] = host("launching", 0.4).causes
+    second = replace(first, frame=replace(first.frame, line=42), text="loss.backward()", share=0.3)
+    other = replace(second, activity="python")
+    before = of_rule("sync_bound", starved, SYNC)
+    [told] = remedies(with_lines(before, HostCauses((first, second), idle=0.3)))
+
+    assert told.seen == (
+        "It is train.py:41 total += loss.item(), 40 % of the idle time; "
+        "train.py:42 loss.backward(), 30 % of the idle time."
+    )
+    assert with_lines(before, HostCauses((first, other), idle=0.3)) == before
 
 
 def test_a_finding_of_busy_time_is_left_as_it_is(starved: Diagnosis) -> None:
@@ -454,3 +475,174 @@ def test_beside_the_memorys_limit_stand_the_modules_that_move_most(starved: Diag
 def test_other_findings_are_left_without(starved: Diagnosis) -> None:
     assert settled(starved, {"traffic": TRAFFIC}) == starved
     assert all(finding.rule != "memory_bound" for finding in starved.findings)
+
+
+# --- what fusing gains
+
+
+CHAINS = Condition("chains", True, 0.1, (Part("blocks.*", 0.1),), 0.3, left=(0.2, 0.9), spared=(0.2, 0.4))
+FUSE = Remedy("Fuse elementwise operations.", topic="chains")
+
+
+def test_fusing_gains_what_it_leaves_of_the_elementwise_operators_that_were_seen(starved: Diagnosis) -> None:
+    """Not what is fused away elsewhere, which the finding's gain was computed by."""
+    before = with_remedies(active(starved, 0.5), FUSE)
+    after = settled(before, {"chains": CHAINS}).verdict
+
+    assert after is not None
+    assert after.gain is not None
+    # Of chains and of what is beside them, together 0.4 of half the time, a tenth goes at least.
+    assert (after.gain.low, after.gain.high) == pytest.approx((1 / (1 - 0.02), 1 / (1 - 0.16)))
+    assert after.gain.assumption == ENGLISH["fused_gain"]
+    assert after.next_limit is None
+    assert "; other elementwise operators take 30 %." in after.remedies[0].seen
+
+
+@pytest.mark.parametrize(("busy", "left"), [(0.5, None), (float("nan"), (0.2, 0.9))])
+def test_where_that_is_not_known_fusing_has_no_gain(
+    starved: Diagnosis, busy: float, left: tuple[float, float] | None
+) -> None:
+    before = with_remedies(active(starved, busy), FUSE)
+    after = settled(before, {"chains": replace(CHAINS, left=left)}).verdict
+
+    assert after is not None
+    assert after.remedies[0].seen
+    assert after.gain is None
+
+
+def test_without_chains_the_gain_stays_as_supposed(starved: Diagnosis) -> None:
+    assert starved.verdict is not None
+    after = settled(with_remedies(starved, FUSE), {"traffic": TRAFFIC}).verdict
+
+    assert after is not None
+    assert after.gain == starved.verdict.gain
+
+
+# --- each family has a switch
+
+
+OFF = Part("fc", 0.3, None, None, "tf32_off")
+ALLOW = Remedy(ALLOW_TF32, ("it is off",), topic="tf32")
+CONVOLUTION_OFF = Part("conv", 0.2, None, None, "convolution_tf32_off")
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ((OFF,), ALLOW_TF32),
+        ((CONVOLUTION_OFF,), ALLOW_TF32_IN_CONVOLUTIONS),
+        ((OFF, CONVOLUTION_OFF), ALLOW_TF32_IN_BOTH),
+    ],
+)
+def test_tf32_is_allowed_where_it_is_off(starved: Diagnosis, parts: tuple[Part, ...], text: str) -> None:
+    seen = Condition("tf32", True, 0.5, parts)
+    [told] = remedies(settled(with_remedies(starved, ALLOW), {"tf32": seen}))
+    other = Remedy("Bring all products there.", ("some miss them",), topic="tensor_cores")
+    [left] = remedies(
+        settled(with_remedies(starved, other), {"tensor_cores": replace(seen, topic="tensor_cores")})
+    )
+
+    assert told.text == text
+    assert left.text == other.text
+
+
+def test_a_kernels_name_is_cut_and_a_modules_is_not(starved: Diagnosis) -> None:
+    long = "a" * (KERNEL + 9)
+    parts = (Part(long, 0.3, None, None, "tf32_off"), replace(layer(long), share=0.1))
+    seen = Condition("tf32", True, 0.5, parts)
+    [told] = remedies(settled(with_remedies(starved, ALLOW), {"tf32": seen}))
+
+    assert told.seen.startswith(f"Without the tensor cores: {long[: KERNEL - 1]}… (TF32 is off), {long} [256")
+
+
+# --- frameworks
+
+
+def of(monkeypatch: pytest.MonkeyPatch, seen: list[Look], gpus: list[int]) -> dict[int, str]:
+    """The frameworks where the name of a look's file is that of its program's."""
+    told = {"cupy": "cupy", "jax": "jax", "pytorch": "pytorch", "empty": None}
+    monkeypatch.setattr(module, "framework", lambda name: told[name])
+    return frameworks({name: cast("Breakdown", name) for name in told}, seen, gpus)
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (["cupy"], "cupy"), (["cupy", "cupy"], "cupy"), (["cupy", "jax"], "other"),
+        (["cupy", "pytorch"], "pytorch"), (["cupy", "broken"], "pytorch"), (["empty"], "pytorch"),
+        ([], "pytorch"),
+    ],
+)  # fmt: skip
+def test_words_are_those_of_a_framework_that_all_processes_are_seen_to_use(
+    monkeypatch: pytest.MonkeyPatch, files: list[str], expected: str
+) -> None:
+    assert of(monkeypatch, looks(*files), [0]) == {0: expected}
+
+
+def test_each_gpu_has_the_words_of_its_own_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = [*looks("cupy", gpus=(1,)), *looks("jax", gpus=(0,))]
+
+    assert of(monkeypatch, seen, [0, 1]) == {0: "jax", 1: "cupy"}
+    assert of(monkeypatch, [*looks("cupy"), UNTOLD], [0]) == {0: "pytorch"}
+
+
+def test_remedies_are_told_in_the_words_of_the_framework(starved: Diagnosis) -> None:
+    before = with_remedies(starved, replace(SYNC, text="Keep activations in bfloat16: torch.autocast."))
+
+    assert remedies(in_words(before, "jax"))[0].text == "Keep activations in bfloat16."
+    assert in_words(before, "pytorch") is before
+
+
+# --- stacks and looks agree
+
+
+@pytest.mark.parametrize("end", SUPPOSED)
+def test_what_stacks_answer_is_supposed_no_more(starved: Diagnosis, end: str) -> None:
+    assert starved.verdict is not None
+    lines = ("the queue was empty", f"the main thread is at 54 % of a core{end}")
+    verdict = replace(of_rule("host_starved", starved, LOOK).findings[0], because=lines)
+    before = replace(starved, verdict=verdict, findings=(verdict, *starved.findings[1:]))
+    answered = with_lines(before, host("launching")).verdict
+    unanswered = with_lines(before, host(share=MOSTLY - 0.01)).verdict
+
+    assert answered is not None
+    assert unanswered is not None
+    assert answered.because == ("the queue was empty", "the main thread is at 54 % of a core")
+    assert unanswered.because == lines
+
+
+OPTIMIZER = Remedy("Update in few kernels.", (SETTLED["fused_optimizer"],), topic="fused_optimizer")
+GRAPH = Remedy("Record the step into a CUDA graph.", ("shapes do not change",), topic="tiny_products")
+SHORT = Condition("tiny_products", True, 0.68, (Part("*.0", 0.68, None, None, "tiny", 4300.0),))
+
+
+def test_what_short_kernels_support_comes_before_what_is_supposed_with_the_gain_made_for_it(
+    starved: Diagnosis,
+) -> None:
+    assert starved.verdict is not None
+    before = of_rule("launch_bound", starved, OPTIMIZER, GRAPH)
+    seen = settled(before, {"tiny_products": SHORT})
+    after = with_lines(seen, host("launching")).verdict
+
+    assert after is not None
+    assert [r.text for r in after.remedies] == [GRAPH.text, OPTIMIZER.text]
+    assert after.gain == starved.verdict.gain
+    assert after.remedies[0].needs == ("shapes do not change",)
+    assert after.remedies[0].seen.startswith("It is train.py:41")
+    assert not after.remedies[1].seen
+
+
+def test_a_line_that_launches_is_told_with_the_graph_where_no_look_supports_another(
+    starved: Diagnosis,
+) -> None:
+    told = remedies(with_lines(of_rule("launch_bound", starved, OPTIMIZER, GRAPH), host("launching")))
+    settled_one = replace(OPTIMIZER, needs=(), seen="It launches many kernels.")
+    seen = remedies(with_lines(of_rule("launch_bound", starved, settled_one, GRAPH), host("launching")))
+
+    assert [r.text for r in told] == [GRAPH.text, OPTIMIZER.text]
+    assert [r.text for r in seen] == [OPTIMIZER.text, GRAPH.text]
+
+
+def test_topics_that_support_a_remedy_are_those_of_some() -> None:
+    assert {offer.remedy.topic for offer in OFFERS} >= SUPPORTED
+    assert not SUPPORTED & set(SETTLED)

@@ -70,8 +70,9 @@ class Condition:
     """
     `holds`: it does, somewhere worth the remedy. `share`: of the busy time, or of launches or bytes where the
     topic is about these, in what it holds of; `rows`: that, the heaviest first. `beside`: what goes with it
-    elsewhere, such as transposes between layouts. `left`: what the remedy leaves of the time in `share`, at
-    least and at most, where known. `spared`: likewise what it spares of the bytes that are moved in it.
+    elsewhere, such as transposes between layouts. `left`: what the remedy leaves of the time in `share`, of
+    chains of that in `beside` too, at least and at most, where known. `spared`: likewise what it spares of
+    the bytes that are moved in `share`.
     """
 
     topic: Topic

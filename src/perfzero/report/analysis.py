@@ -26,7 +26,7 @@ from perfzero.report.csv_files import summary, timeline
 from perfzero.report.json_file import to_json
 from perfzero.report.looks import broken_down
 from perfzero.report.model import Report
-from perfzero.report.settled import seen_inside, settled, with_lines
+from perfzero.report.settled import frameworks, in_words, seen_inside, settled, with_lines
 from perfzero.store.reader import Recording, open_recording
 from perfzero.store.stacks import read_stacks
 from perfzero.values import Look
@@ -77,7 +77,11 @@ def judged_report(path: Path | str) -> Report:
     untold = [note.text for note in recording.notes() if note.kind == "unseen"]
     untold += not_looked_into(recording.looks)
     told = [settled(j.diagnosis, inside[j.seen.gpu.index]) for j in judged]
-    judged = [replace(j, diagnosis=with_lines(d, j.host)) for j, d in zip(judged, told, strict=True)]
+    told = [with_lines(d, j.host) for j, d in zip(judged, told, strict=True)]
+    words = frameworks(breakdowns, recording.looks, [gpu.index for gpu in recording.gpus])
+    judged = [
+        replace(j, diagnosis=in_words(d, words[j.seen.gpu.index])) for j, d in zip(judged, told, strict=True)
+    ]
     return build(
         judged,
         recording=str(path),

@@ -7,11 +7,15 @@ of which it holds are named, and the remedy comes before those that are still su
 to gain first. Where it is not, the remedy is left out: it would change nothing. A remedy shows a gain only
 if that was computed for it: one that comes first by what was seen does not take over the gain of another.
 Each GPU is told by looks at the processes on it. Beside a finding that the device memory is the limit stand
-the modules that move most of the bytes, and how many need not be moved.
+the modules that move most of the bytes, and how many need not be moved. What fusing gains is told by the
+elementwise operators that were seen, not by what it gains elsewhere.
 
 Stacks say which line of the program the GPU waits for (`attribute/stacks.py`). The remedy for what the host
 does there names it instead of what it might be, and comes first. Where counters saw host and GPU wait for
-each other, but the host hardly waits and launches all the time, it is launching that is to become less.
+each other, but the host hardly waits and launches all the time, it is launching that is to become less. What
+counters alone suppose the host to be doing is said no more.
+
+A program that is seen not to be in PyTorch is advised in the words of its framework (`diagnose/wording.py`).
 """
 
 from __future__ import annotations
@@ -25,16 +29,19 @@ from typing import cast
 from perfzero import text
 from perfzero.attribute.breakdown import Breakdown
 from perfzero.attribute.conditions import conditions
+from perfzero.attribute.framework import framework
 from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, Activity
-from perfzero.attribute.parts import Condition, Part, Topic
+from perfzero.attribute.parts import NOTEWORTHY, Condition, Part, Topic
 from perfzero.attribute.stacks import HostCauses
+from perfzero.diagnose.rules.idle import SUPPOSED
 from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Remedy
+from perfzero.diagnose.wording import ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUTIONS, in_words_of
 from perfzero.report.breakdown import given
 from perfzero.report.host_lines import quoted
 from perfzero.values import Look
 
 NAMED = 3
-"""Layers by name; how many more there are is said."""
+"""Layers by name, of which it is said how many more there are, and lines that the GPU waits for."""
 
 SETTLED: Mapping[Topic, str] = {
     "channels_last": "it is a convolutional network under autocast",
@@ -47,14 +54,23 @@ SETTLED: Mapping[Topic, str] = {
 }
 """The condition of a remedy that a look settles, by its topic."""
 
+SUPPORTED = frozenset({"tiny_kernels", "tiny_products"})
+"""Topics of which a look settles no condition, but shows that the remedy would change something."""
+
 MADE_FOR: Mapping[str, str] = {"launch_bound": "Record the step into a CUDA graph"}
 """How the remedy begins that a finding's gain was computed for, by rule, where that is not the first one."""
+
+_CONVOLUTIONS = "convolution_tf32_off"
+"""Why a convolution misses the tensor cores where its own switch for TF32 is off."""
+
+KERNEL = 44
+"""Characters of a kernel's name, in a list of what a remedy is for; the beginning says most."""
 
 BEYOND = 0.05
 """Of all bytes. With fewer that need not be moved, there is nothing to be gained by moving less."""
 
 MOSTLY = 0.5
-"""Of the idle time; a line with less does not say alone what a finding of idle time comes of."""
+"""Of the idle time; lines with less do not say what a finding of idle time comes of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +121,10 @@ ANSWERS = (
     ),
     Answer("periodic_stall", frozenset(), "Evaluate and log less often"),
 )  # fmt: skip
-"""The first that fits: without activities any, and without a beginning the finding's first remedy."""
+"""
+The first that fits: without activities any. Without a beginning it is the first remedy that a look supports,
+else the one that the finding's gain was computed for, else the first.
+"""
 
 
 def seen_inside(
@@ -141,6 +160,31 @@ def _on_gpu(told: Mapping[str, Mapping[Topic, Condition]], looks: Sequence[Look]
     return found
 
 
+def frameworks(
+    breakdowns: Mapping[str, Breakdown], looks: Sequence[Look], gpus: Sequence[int]
+) -> dict[int, str]:
+    """
+    The framework of the processes on each of *gpus*; PyTorch where one of them is in it or is not known.
+
+    Advice from outside is for PyTorch, and only what was seen to be something else is told in other words.
+    """
+    told = {name: framework(breakdown) for name, breakdown in breakdowns.items()}
+    found: dict[int, str] = {}
+    for gpu in gpus:
+        each = {told.get(k.file) or "pytorch" for k in looks if _is_on(k, gpu, looks, gpus)} or {"pytorch"}
+        found[gpu] = "pytorch" if "pytorch" in each else each.pop() if len(each) == 1 else "other"
+    return found
+
+
+def in_words(diagnosis: Diagnosis, of: str) -> Diagnosis:
+    """*diagnosis* with its remedies in the words of the framework *of*."""
+    if of == "pytorch":
+        return diagnosis
+    return _changed(
+        diagnosis, lambda f: replace(f, remedies=tuple(in_words_of(of, remedy) for remedy in f.remedies))
+    )
+
+
 def settled(diagnosis: Diagnosis, seen: Mapping[Topic, Condition], *, language: str = "en") -> Diagnosis:
     """*diagnosis* with the remedies as *seen* leaves them."""
     if not seen:
@@ -152,12 +196,19 @@ def settled(diagnosis: Diagnosis, seen: Mapping[Topic, Condition], *, language: 
 
 
 def with_lines(diagnosis: Diagnosis, host: HostCauses | None, *, language: str = "en") -> Diagnosis:
-    """*diagnosis* with remedies that name the line that the GPU waits for, if most idle time is one's own."""
-    cause = host.causes[0] if host is not None and host.causes else None
-    if cause is None or cause.share < MOSTLY:
+    """
+    *diagnosis* with remedies that name what the GPU waits for most of its idle time, if it is one line, or
+    lines that do the same.
+    """
+    first = host.causes[0] if host is not None and host.causes else None
+    if host is None or first is None:
         return diagnosis
-    sentence = text.catalogue(language)["seen_line"].format(line=quoted(cause))
-    return _changed(diagnosis, lambda finding: _answered(finding, cause.activity, sentence))
+    alike = [cause for cause in host.causes if cause.activity == first.activity]
+    if sum(cause.share for cause in alike) < MOSTLY:
+        return diagnosis
+    lines = [first] if first.share >= MOSTLY else alike[:NAMED]
+    sentence = text.catalogue(language)["seen_line"].format(line="; ".join(map(quoted, lines)))
+    return _changed(diagnosis, lambda finding: _answered(finding, first.activity, sentence))
 
 
 def _changed(diagnosis: Diagnosis, change: Callable[[Finding], Finding]) -> Diagnosis:
@@ -174,7 +225,7 @@ def _answered(finding: Finding, activity: Activity, sentence: str) -> Finding:
     """*finding* whose remedy for *activity* says what was seen, and comes first."""
     for answer in ANSWERS:
         if answer.rule == finding.rule and (not answer.activities or activity in answer.activities):
-            remedy = next((r for r in finding.remedies if r.text.startswith(answer.begins)), None)
+            remedy = _answering(finding, answer)
             if remedy is not None:
                 others = tuple(r for r in finding.remedies if r is not remedy)
                 told = replace(
@@ -184,8 +235,22 @@ def _answered(finding: Finding, activity: Activity, sentence: str) -> Finding:
                     verify=answer.verify or remedy.verify,
                     seen=" ".join(part for part in (sentence, remedy.seen) if part),
                 )
-                return replace(finding, remedies=(told, *others))
+                because = tuple(map(_without_supposing, finding.because))
+                return replace(finding, because=because, remedies=(told, *others))
     return finding
+
+
+def _answering(finding: Finding, answer: Answer) -> Remedy | None:
+    if answer.begins:
+        return next((r for r in finding.remedies if r.text.startswith(answer.begins)), None)
+    supported = next((r for r in finding.remedies if r.seen), None)
+    return supported or _made_for(finding)
+
+
+def _without_supposing(sentence: str) -> str:
+    for end in SUPPOSED:
+        sentence = sentence.removesuffix(end)
+    return sentence
 
 
 def _settled(
@@ -195,6 +260,7 @@ def _settled(
         finding = replace(finding, because=(*finding.because, _traffic(seen["traffic"], say)))
     before = _with_gain(finding)
     sure: list[Remedy] = []
+    supported: list[Remedy] = []
     supposed: list[Remedy] = []
     for remedy in before:
         condition = seen.get(cast(Topic, remedy.topic))
@@ -202,19 +268,25 @@ def _settled(
         if condition is None or need not in ("", *remedy.needs) or not (need or condition.holds):
             supposed.append(remedy)
         elif condition.holds:
-            (sure if need else supposed).append(_named(remedy, condition, need, busy, say))
-    remedies = (*sorted(sure, key=_most, reverse=True), *supposed)
+            place = sure if need else supported if condition.topic in SUPPORTED else supposed
+            place.append(_named(remedy, condition, need, busy, say))
+    remedies = (*sorted(sure, key=_most, reverse=True), *supported, *supposed)
     return finding if remedies == before else _led_by_its_first(finding, remedies)
 
 
 def _with_gain(finding: Finding) -> tuple[Remedy, ...]:
     """The remedies of *finding*, its gain with the one that it was computed for."""
-    begins = MADE_FOR.get(finding.rule, "")
-    its = next((r for r in finding.remedies if r.text.startswith(begins)), None) if begins else None
-    its = its or next(iter(finding.remedies), None)
+    its = _made_for(finding)
     return tuple(
         replace(r, gain=finding.gain) if r is its and r.gain is None else r for r in finding.remedies
     )
+
+
+def _made_for(finding: Finding) -> Remedy | None:
+    """The remedy that the gain of *finding* was computed for."""
+    begins = MADE_FOR.get(finding.rule, "")
+    its = next((r for r in finding.remedies if r.text.startswith(begins)), None)
+    return its or next(iter(finding.remedies), None)
 
 
 def _led_by_its_first(finding: Finding, remedies: tuple[Remedy, ...]) -> Finding:
@@ -234,20 +306,45 @@ def _most(remedy: Remedy) -> float:
 
 
 def _named(remedy: Remedy, condition: Condition, need: str, busy: float, say: Mapping[str, str]) -> Remedy:
-    spared = ""
-    if condition.spared is not None:
-        least, most = map(text.percent, condition.spared)
-        spared = say["spared"].format(least=least, most=most)
+    fuses = condition.topic == "chains"
     sentence = say[f"seen_{condition.topic}"].format(
         rows=_rows(condition.rows, say),
         share=text.percent(condition.share),
         beside=text.percent(condition.beside),
-        spared=spared,
+        spared=_spared(condition, say),
     )
-    gain = remedy.gain
+    gain = None if fuses else remedy.gain  # that of a finding supposes what fusing spares elsewhere
     if condition.left is not None:
-        gain = _gain(condition.share * busy, condition.left, say)
-    return replace(remedy, needs=tuple(n for n in remedy.needs if n != need), seen=sentence, gain=gain)
+        share = condition.share + (condition.beside if fuses else 0.0)
+        gain = _gain(share * busy, condition.left, say["fused_gain" if fuses else "seen_gain"])
+    return replace(
+        remedy,
+        text=_for_its_families(remedy.text, condition),
+        needs=tuple(n for n in remedy.needs if n != need),
+        seen=sentence,
+        gain=gain,
+    )
+
+
+def _spared(condition: Condition, say: Mapping[str, str]) -> str:
+    """What fusing spares in chains, and what else there is to be fused."""
+    told = ""
+    if condition.spared is not None:
+        least, most = map(text.percent, condition.spared)
+        told = say["spared"].format(least=least, most=most)
+    if condition.beside >= NOTEWORTHY:
+        told += say["fused_beside"].format(beside=text.percent(condition.beside))
+    return told
+
+
+def _for_its_families(remedy: str, condition: Condition) -> str:
+    """How TF32 is allowed in what misses it: products and convolutions have a switch each."""
+    if condition.topic != "tf32":
+        return remedy
+    convolutions = {row.why == _CONVOLUTIONS for row in condition.rows}
+    if convolutions == {True}:
+        return ALLOW_TF32_IN_CONVOLUTIONS
+    return ALLOW_TF32_IN_BOTH if True in convolutions else remedy
 
 
 def _traffic(condition: Condition, say: Mapping[str, str]) -> str:
@@ -259,23 +356,28 @@ def _traffic(condition: Condition, say: Mapping[str, str]) -> str:
     return say["traffic"].format(rows=", ".join(told), beyond=beyond)
 
 
-def _gain(share: float, left: tuple[float, float], say: Mapping[str, str]) -> Gain | None:
+def _gain(share: float, left: tuple[float, float], assumption: str) -> Gain | None:
     """The gain where of *share* of all time only *left* of it stays; None where that is not known."""
     if not 0 <= share <= 1:
         return None
     least, most = (1 / (1 - share * (1 - part)) for part in reversed(left))
-    return Gain(least, most, say["seen_gain"])
+    return Gain(least, most, assumption)
 
 
 def _rows(rows: tuple[Part, ...], say: Mapping[str, str]) -> str:
     """The heaviest of *rows* with what goes in and why, how many more there are, and the first one's line."""
-    told = [" ".join(p for p in (row.name, given(row.call)) if p) + _why(row, say) for row in rows[:NAMED]]
+    told = [" ".join(p for p in (_name(row), given(row.call)) if p) + _why(row, say) for row in rows[:NAMED]]
     more = len(rows) - len(told)
     names = ", ".join(told) + (f" and {more} more" if more else "")
     source = rows[0].source if rows else None
     if source is None or source.line is None:
         return names
     return f"{names} ({posixpath.basename(source.file)}:{source.line})"
+
+
+def _name(row: Part) -> str:
+    """Its name; without a call that may be a kernel's, which is cut."""
+    return row.name if row.call is not None or len(row.name) <= KERNEL else row.name[: KERNEL - 1] + "…"
 
 
 def _why(row: Part, say: Mapping[str, str]) -> str:

@@ -49,6 +49,13 @@ FROM_DISK = "the input keeps up, or nearly, once it comes from a faster disk or 
 """What a gain rests on where a disk is what holds the input up."""
 
 
+_MAYBE_WAITS = ": it waits for something outside, a lock or a sleep"
+_MAYBE_BUSY = ": it computes, loads data itself, or spins"
+_MAYBE_SLOW = ", waiting (spinning counts) or in slow host code"
+SUPPOSED = (_MAYBE_WAITS, _MAYBE_BUSY, _MAYBE_SLOW)
+"""How sentences end on what the host may be doing, which counters alone do not tell: stacks answer it."""
+
+
 def launch_bound(e: Evidence) -> Finding | None:
     """Kernels shorter than the time the host needs to launch the next one, and a host that never rests."""
     return _launch_bound_throughout(e) or _launch_bound_in_part(e)
@@ -145,9 +152,7 @@ def sync_bound(e: Evidence) -> Finding | None:
         f"yet gaps of less than a millisecond make {percent(e.split.fine_idle)} of the idle time",
     ]
     if math.isfinite(main):
-        because.append(
-            f"main thread {percent(main)} of a core, waiting (spinning counts) or in slow host code"
-        )
+        because.append(f"main thread {percent(main)} of a core{_MAYBE_SLOW}")
     found = Finding(
         rule="sync_bound",
         title=f"Host and GPU wait for each other {percent(idle)} of the time.",
@@ -374,10 +379,9 @@ def _host_in_words(e: Evidence) -> str:
     if math.isnan(main):
         return "what the host did meanwhile is unknown"
     if main >= MAIN_BUSY.value:
-        return f"the main thread is at {percent(main)} of a core: it computes, loads data itself, or spins"
+        return f"the main thread is at {percent(main)} of a core{_MAYBE_BUSY}"
     if e.level("host_worker_cpu") >= WORKER_BUSY.value:
         return f"other processes of the program work, the main thread is at {percent(main)} of a core"
     return (
-        f"the main thread is at {percent(main)} of a core and nobody else in the program works: "
-        "it waits for something outside, a lock or a sleep"
+        f"the main thread is at {percent(main)} of a core and nobody else in the program works{_MAYBE_WAITS}"
     )
