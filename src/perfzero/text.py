@@ -135,6 +135,8 @@ ENGLISH: Mapping[str, str] = {
     "work_small_grids": "small grids",
     "work_mixed": "mixed",
     "work_unknown": "unknown",
+    "in_turn": "{count} times {kinds} in turn",
+    "no_phases": "phases not told: {reason}",
     "shorter_phases": "{count} shorter ones in report.json",
     "at_times": "rare",
     "stalls": "stalls",

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from perfzero.diagnose.evidence import collect
+from perfzero.diagnose.fingerprints import CERTAINTY
 from perfzero.diagnose.step_map import FEW_STEPS, NOT_ALIKE, step_map_of
 from perfzero.diagnose.verdict import StepMap
 from perfzero.sources.synthetic import START_NS, Phase, observe, signal
@@ -23,6 +24,7 @@ BUSY = {"gr_active": 1.0, "sm_active": 0.98}
 GEMM = {**BUSY, "tensor_active": 0.85, "dram_read_bytes": 5e11, "dram_write_bytes": 2e11, "launches": 2e3}
 COPIES = {**BUSY, "dram_read_bytes": 2e12, "dram_write_bytes": 2e12, "launches": 2e3}
 ADAM = {**BUSY, "dram_read_bytes": 2.1e12, "dram_write_bytes": 1.6e12, "launches": 2e3}
+NORMS = {**BUSY, "fma_active": 0.2, "sm_issue": 0.6, "dram_read_bytes": 5e11, "launches": 2e3}
 READS = {**BUSY, "dram_read_bytes": 2.9e12, "dram_write_bytes": 6e11, "launches": 2e3}
 STEP = (Phase(0.050, GEMM), Phase(0.010, ADAM), Phase(0.015, READS), Phase(0.025))
 
@@ -89,6 +91,33 @@ def test_bursts_say_what_a_phase_of_short_kernels_is_made_of():
     assert busy.share == pytest.approx(4 / 7, abs=0.03)
     assert busy.made_of["gemm"] == pytest.approx(0.75, abs=0.05)
     assert busy.made_of["memory"] == pytest.approx(0.25, abs=0.05)
+
+
+def in_turn(**seconds: float) -> StepMap:
+    """The map of a step of products, copies and norms in turn, of these mean lengths and all of others."""
+    levels = {"gemm": GEMM, "memory": COPIES, "elementwise": NORMS}
+    lengths = np.random.default_rng(5).uniform(0.5, 1.5, (100, len(seconds))) * tuple(seconds.values())
+    rounds = [zip(row, seconds, strict=True) for row in lengths.tolist()]
+    return mapped(observe([*(Phase(s, levels[kind]) for row in rounds for s, kind in row), Phase(0.030)]))
+
+
+def test_a_phase_that_two_kinds_share_has_the_name_of_the_larger_and_is_as_sure_as_its_own_share():
+    """Though products take more than either: together the two take most of it."""
+    found = in_turn(gemm=0.00016, memory=0.00014, elementwise=0.0001)
+    [busy] = [p for p in found.phases if p.kind != "idle"]
+
+    assert next(iter(busy.made_of)) == "gemm"
+    assert busy.kind == "memory"
+    assert busy.confidence == pytest.approx(CERTAINTY["memory"][0] * busy.made_of["memory"])
+    assert busy.confidence < 0.35
+
+
+def test_a_phase_is_named_after_what_takes_a_little_more_than_half_of_it():
+    [busy] = [p for p in in_turn(gemm=0.00017, memory=0.0002).phases if p.kind != "idle"]
+
+    assert busy.kind == "memory"
+    assert 0.5 < busy.made_of["memory"] < 0.58
+    assert busy.confidence == pytest.approx(CERTAINTY["memory"][0] * busy.made_of["memory"])
 
 
 def test_without_bursts_such_a_phase_is_mixed():

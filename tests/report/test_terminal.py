@@ -283,6 +283,106 @@ def test_of_a_step_of_many_phases_the_longest_are_told_in_their_order(
     assert "3 shorter ones in report.json" in found
 
 
+def test_the_longest_of_many_phases_are_told_wherever_they_come(
+    make_report: Make, starved: Diagnosis, tmp_path: Path
+) -> None:
+    """As of a decoding step: the longest of many phases come late, behind six that are alike."""
+    phase = _map(starved).phases[0]
+    edges = [*(i / 16 for i in range(9)), 5 / 8, 6 / 8, 7 / 8, 1.0]
+    kinds = ["idle", "copy", "memory"]
+    many = tuple(
+        replace(phase, kind=kinds[i % 3], start=a, end=b) for i, (a, b) in enumerate(pairwise(edges))
+    )
+    report = make_report(replace(starved, step_map=replace(_map(starved), phases=many)))
+    begins = [line.split("–")[0] for line in _lines_of_the_step(words(report))]
+    inside = break_down(hand_written_look.Look().trace(tmp_path))
+    short = words(replace(report, breakdowns={"look-1.json.gz": inside}))
+
+    assert begins == ["0", "6", "50", "62", "75", "88"]
+    told = (
+        "idle 6 % · copy 6 % · memory-bound 12 % · idle 12 % · copy 12 % · memory-bound 12 % · 6 shorter ones"
+    )
+    assert told in " ".join(short.split())
+
+
+@pytest.mark.parametrize(("turns", "told"), [(3, True), (2, False)])
+def test_phases_that_take_turns_are_told_as_one_where_there_are_too_many(
+    make_report: Make, starved: Diagnosis, tmp_path: Path, turns: int, told: bool
+) -> None:
+    idle, products, update = _map(starved).phases
+    lone = [
+        replace(update, start=0.04 * i, end=0.04 * i + 0.04, kind=k) for i, k in enumerate(["fp64", "copy"])
+    ]
+    lone += [replace(update, start=0.88, end=0.92, kind="fp64")]
+    width = 0.8 / (2 * turns)
+    turned = [
+        replace(part, start=0.08 + width * i, end=0.08 + width * (i + 1), seconds=0.01)
+        for i, part in enumerate([idle, replace(products, kind="mixed")] * turns)
+    ]
+    many = replace(_map(starved), phases=(*lone[:2], *turned, lone[2], replace(idle, start=0.92, end=1.0)))
+    report = make_report(replace(starved, step_map=many))
+    found = words(report)
+    inside = break_down(hand_written_look.Look().trace(tmp_path))
+    short = words(replace(report, breakdowns={"look-1.json.gz": inside}))
+
+    assert (re.search(r"8–88 %   60 ms  3 times idle and mixed in turn +likely", found) is not None) == told
+    assert ("3 times idle and mixed in turn 80 %" in " ".join(short.split())) == told
+    assert ("shorter ones" in found) != told
+
+
+def test_phases_that_take_turns_are_told_one_by_one_where_they_fit(
+    make_report: Make, starved: Diagnosis
+) -> None:
+    idle, products, _ = _map(starved).phases
+    six = tuple(replace(p, start=i / 6, end=(i + 1) / 6) for i, p in enumerate([idle, products] * 3))
+    found = words(make_report(replace(starved, step_map=replace(_map(starved), phases=six))))
+
+    assert len(_lines_of_the_step(found)) == 6
+    assert "in turn" not in found
+
+
+def test_a_phase_that_two_kinds_share_is_told_with_both(
+    make_report: Make, starved: Diagnosis, tmp_path: Path
+) -> None:
+    """Neither has half of it; a phase of which one has half bears its name alone."""
+    _, products, update = _map(starved).phases
+    shared = replace(
+        products, kind="elementwise", made_of={"gemm": 0.34, "elementwise": 0.29, "memory": 0.25}
+    )
+    alone = replace(products, kind="elementwise", made_of={"elementwise": 0.5, "memory": 0.4})
+    inside = {"look-1.json.gz": break_down(hand_written_look.Look().trace(tmp_path))}
+    for phase, long, short in (
+        (
+            shared,
+            "ms  elementwise and memory-bound: GEMM-like 34 %, elem",
+            "elementwise and memory-bound 38 %",
+        ),
+        (alone, "ms  elementwise 50 %, memory-bound 40 %", "elementwise 38 %"),
+    ):
+        told = replace(starved, step_map=replace(_map(starved), phases=(phase, update)))
+        assert long in words(make_report(told))
+        assert f"4 parts of 20.3 ms · {short}" in words(make_report(told, breakdowns=inside))
+
+
+def test_a_phase_wraps_below_its_own_words(make_report: Make, starved: Diagnosis) -> None:
+    lines = words(make_report(starved), width=70).splitlines()
+    at = next(i for i, line in enumerate(lines) if "optimizer-like" in line)
+
+    assert lines[at + 1].index(lines[at + 1].strip()[0]) == lines[at].index("optimizer-like")
+
+
+def test_why_there_are_no_phases_is_told_where_the_gpu_was_sampled(
+    make_report: Make, starved: Diagnosis
+) -> None:
+    why = "Steps, or parts of them, are shorter than a few samples."
+    without = replace(starved, rhythm=None, step_map=None, no_step_map=why)
+
+    said = "  step    phases not told: steps, or parts of them, are shorter than a few samples\n"
+    assert said in words(make_report(without))
+    assert "not told" not in words(make_report(replace(without, tier="gpm")))
+    assert "not told" not in words(make_report(replace(without, no_step_map="")))
+
+
 def test_where_the_program_was_looked_into_the_phases_have_one_line(
     make_report: Make, starved: Diagnosis, tmp_path: Path
 ) -> None:

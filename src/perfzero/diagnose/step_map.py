@@ -54,7 +54,10 @@ from perfzero.values import FloatArray, IntArray, Samples
 PRODUCTS: frozenset[WorkKind] = frozenset({"gemm", "attention", "fp32_gemm"})
 
 TOGETHER: tuple[frozenset[WorkKind], ...] = (frozenset({"memory", "elementwise"}), PRODUCTS)
-"""Kinds that take turns in the same layers. A phase that is mostly of them has the name of the largest."""
+"""
+Kinds that take turns in the same layers. A phase that is mostly of them has the name of the largest, and is
+as sure as that one's own share makes it.
+"""
 
 OPTIMIZER_CERTAINTY = 0.6
 """Of a phase that has all marks of an optimizer (our choice: too few recordings have one long enough)."""
@@ -208,9 +211,9 @@ def _largest(made_of: Mapping[WorkKind, float]) -> tuple[WorkKind, float]:
     for group in TOGETHER:
         share = sum(made_of.get(k, 0.0) for k in group)
         if share >= DOMINANT.value:
-            return max(group, key=lambda k: made_of.get(k, 0.0)), share
-    known = 1.0 - made_of.get("unknown", 0.0)
-    return ("mixed", known) if known >= DOMINANT.value else ("unknown", 1.0 - known)
+            largest = max(group, key=lambda k: made_of.get(k, 0.0))
+            return largest, made_of[largest]
+    return "mixed", 1.0 - made_of.get("unknown", 0.0)  # which is most: else it would be unknown
 
 
 def _because(e: Evidence, phase: StepPhase) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from io import StringIO
 from itertools import zip_longest
@@ -20,6 +21,8 @@ from rich.table import Table
 from rich.text import Text
 
 from perfzero import text
+from perfzero.diagnose.step_map import TOGETHER
+from perfzero.diagnose.thresholds import DOMINANT
 from perfzero.diagnose.verdict import (
     Diagnosis,
     Event,
@@ -29,6 +32,7 @@ from perfzero.diagnose.verdict import (
     StepAnswer,
     StepPhase,
     TimeClass,
+    WorkKind,
 )
 from perfzero.hardware import calibrated
 from perfzero.report.benchmarked import Benchmark
@@ -46,6 +50,9 @@ _OTHER_FINDINGS = 2
 _DOUBTS = 4
 _PHASES = 6
 """Of the step; more do not fit a screen."""
+
+_TURNS = 3
+"""Phases of two kinds that take turns so often are told as one, if there are more than fit."""
 
 _PART = 0.1
 _PARTS = 3
@@ -115,7 +122,7 @@ def _worst(report: Report, gpu: GpuReport, say: Messages) -> Iterator[Renderable
             yield Text(text.printable(reason))
     elif verdict.because:
         yield Text(text.glued(" ".join(_sentence(b) for b in verdict.because)))
-    rows = [*_actions(report, diagnosis, say), *_also(diagnosis, say)]
+    rows: list[_Line] = [*_actions(report, diagnosis, say), *_also(diagnosis, say)]
     if gpu.diagnosis.tier == "nvml":
         rows.append((say["more"], say["ask_doctor"], ""))
     if rows:
@@ -199,13 +206,18 @@ def _worth_telling(finding: Finding) -> bool:
     return finding.confidence >= text.LIKELY and not little
 
 
-def _labelled(rows: Iterable[tuple[str, str, str]]) -> RenderableType:
+_Line = tuple[str, RenderableType, str]
+"""A label, what it says, and what stands at the right end."""
+
+
+def _labelled(rows: Iterable[_Line]) -> RenderableType:
     grid = Table.grid(padding=(0, 2), expand=True)
     grid.add_column(min_width=6, no_wrap=True, style="bold")
     grid.add_column(ratio=1, overflow="fold")
     grid.add_column(justify="right", no_wrap=True)
     for label, what, right in rows:
-        grid.add_row(label, Text(text.glued(what)), Text(right, style="green"))
+        said = Text(text.glued(what)) if isinstance(what, str) else what
+        grid.add_row(label, said, Text(right, style="green"))
     return grid
 
 
@@ -249,7 +261,7 @@ def _shares(diagnosis: Diagnosis, say: Messages) -> str:
     return " · ".join(f"{say[_class_name(name, diagnosis)]} {text.percent(share)}" for name, share in told)
 
 
-def _step(diagnosis: Diagnosis, say: Messages, *, short: bool) -> Iterator[tuple[str, str, str]]:
+def _step(diagnosis: Diagnosis, say: Messages, *, short: bool) -> Iterator[_Line]:
     """
     What a step consists of: the parts it repeats, and a line for each of its phases.
 
@@ -260,40 +272,106 @@ def _step(diagnosis: Diagnosis, say: Messages, *, short: bool) -> Iterator[tuple
     if rhythm is not None and rhythm.micro_s is not None and rhythm.micro_per_step is not None:
         length = text.duration(rhythm.micro_s, digits=3)
         told.append(say["step_of"].format(count=rhythm.micro_per_step, length=length))
-    phases = () if found is None or len(found.phases) < 2 else found.phases
-    least = sorted((phase.share for phase in phases), reverse=True)[:_PHASES][-1:] or [0.0]
-    kept = [phase for phase in phases if phase.share >= least[0]][:_PHASES]
-    left = [say["shorter_phases"].format(count=len(phases) - len(kept))] if len(phases) > len(kept) else []
-    sure = ["" for _ in told] + [say[text.confidence_word(phase.confidence)] for phase in kept]
+    if found is None and diagnosis.no_step_map and diagnosis.tier == "pm":  # the others have a doubt for it
+        told.append(say["no_phases"].format(reason=_within(diagnosis.no_step_map)))
+    stretches = _stretches(() if found is None or len(found.phases) < 2 else found.phases)
+    longest = sorted(stretches, key=lambda stretch: -stretch.share)[:_PHASES]
+    kept = [stretch for stretch in stretches if stretch in longest]
+    left = [say["shorter_phases"].format(count=n)] if (n := len(stretches) - len(kept)) else []
+    sure = ["" for _ in told] + [say[text.confidence_word(stretch.confidence)] for stretch in kept]
     if short:
         sure = []
-        told += [f"{say[f'work_{phase.kind}']} {text.percent(round(phase.share, 2))}" for phase in kept]
-        lines = [" · ".join([*told, *left])] if told else []
+        told += [f"{_named(stretch, say)} {text.percent(round(stretch.share, 2))}" for stretch in kept]
+        lines: list[RenderableType] = [" · ".join([*told, *left])] if told else []
     else:
-        lines = [*told, *_columns([_phase(phase, say) for phase in kept]), *left]
+        lines = [*told, *_columns([_stretch(stretch, say) for stretch in kept]), *left]
     for place, (line, word) in enumerate(zip_longest(lines, sure, fillvalue="")):
         yield "" if place else say["step_row"], line, word
 
 
-def _phase(phase: StepPhase, say: Messages) -> tuple[str, str, str]:
-    """Where in the step, how long, and what: the kinds it is made of, or the counters that say so."""
-    where = f"{text.percent_number(round(phase.start, 2))}–{text.percent(round(phase.end, 2))}"
-    name = say[f"work_{phase.kind}"]
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stretch:
+    """One phase of the step, or many of two kinds that take turns."""
+
+    phases: tuple[StepPhase, ...]
+
+    @property
+    def share(self) -> float:
+        return self.phases[-1].end - self.phases[0].start
+
+    @property
+    def confidence(self) -> float:
+        return sum(phase.confidence * phase.share for phase in self.phases) / self.share
+
+
+def _stretches(phases: Sequence[StepPhase]) -> list[_Stretch]:
+    """*phases* in order; where they are more than fit the screen, those that take turns as one."""
+    found: list[_Stretch] = []
+    begin = 0
+    while begin < len(phases):
+        kinds = [phase.kind for phase in phases[begin : begin + 2]]
+        end = begin + len(kinds)
+        while end < len(phases) and phases[end].kind == phases[end - 2].kind:
+            end += 1
+        if len(phases) <= _PHASES or end - begin < 2 * _TURNS or len(set(kinds)) < 2:
+            end = begin + 1
+        found.append(_Stretch(tuple(phases[begin:end])))
+        begin = end
+    return found
+
+
+def _stretch(stretch: _Stretch, say: Messages) -> tuple[str, str, str]:
+    """Where in the step, how long, and what."""
+    first, last = stretch.phases[0], stretch.phases[-1]
+    where = f"{text.percent_number(round(first.start, 2))}–{text.percent(round(last.end, 2))}"
+    seconds = sum(phase.seconds for phase in stretch.phases)
+    return where, text.duration(seconds), _named(stretch, say) if first is not last else _phase(first, say)
+
+
+def _named(stretch: _Stretch, say: Messages) -> str:
+    """The kind of work of *stretch*; where two share a phase, or take turns, both."""
+    first, *others = stretch.phases
+    if others:
+        kinds = text.enumeration([_kind(phase, say) for phase in stretch.phases[:2]])
+        return say["in_turn"].format(count=len(stretch.phases) // 2, kinds=kinds)
+    return _kind(first, say)
+
+
+def _kind(phase: StepPhase, say: Messages) -> str:
+    group = next((group for group in TOGETHER if phase.kind in group), frozenset[WorkKind]())
+    shared = 0.0 < phase.made_of.get(phase.kind, 0.0) < DOMINANT.value
+    both = [k for k in phase.made_of if k in group and phase.made_of[k] >= _PART]
+    return text.enumeration([say[f"work_{kind}"] for kind in (both if shared and both else [phase.kind])])
+
+
+def _within(sentence: str) -> str:
+    """*sentence* as a part of another."""
+    sentence = text.printable(sentence)
+    return sentence[:1].lower() + sentence[1:].rstrip(".")
+
+
+def _phase(phase: StepPhase, say: Messages) -> str:
+    """What a phase is: the kinds it is made of, or the counters that say so."""
+    name = _kind(phase, say)
     parts = {kind: share for kind, share in [*phase.made_of.items()][:_PARTS] if share >= _PART}
     if phase.resolved and phase.kind != "optimizer" and phase.made_of.get(phase.kind, 0.0) < _PURE:
         made = ", ".join(f"{say[f'work_{k}']} {text.percent(round(s, 2))}" for k, s in parts.items())
         what = made if next(iter(parts), None) == phase.kind else f"{name}: {made}"
     else:
         what = f"{name}: {', '.join(phase.because)}" if phase.because else name
-    return where, text.duration(phase.seconds), what
+    return what
 
 
-def _columns(rows: Sequence[tuple[str, str, str]]) -> Iterator[str]:
-    """*rows* of text below each other, the first two cells as wide as the widest."""
+def _columns(rows: Sequence[tuple[str, str, str]]) -> Iterator[RenderableType]:
+    """*rows* of text below each other, the first two cells as wide as the widest; only the third wraps."""
     first, second = (max((len(row[i]) for row in rows), default=0) for i in (0, 1))
     for where, length, what in rows:
-        head = f"{where:>{first}}  {length:>{second}}  "
-        yield head.replace(" ", text.GLUE) + what
+        grid = Table.grid(padding=(0, 2), expand=True)
+        grid.add_column(justify="right", no_wrap=True, width=first)
+        grid.add_column(justify="right", no_wrap=True, width=second)
+        grid.add_column(ratio=1, overflow="fold")
+        grid.add_row(where, length, Text(text.glued(what)))
+        yield grid
 
 
 def _rare(diagnosis: Diagnosis, say: Messages) -> Iterator[tuple[str, str, str]]:
