@@ -129,6 +129,14 @@ def test_a_smaller_input_is_not_what_the_one_before_wrote(tmp_path: Path) -> Non
     assert found(program) == ()
 
 
+def test_the_stride_of_a_single_element_is_of_no_account(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    for operator, stride in (("add_", 1024), ("gelu", 1)):
+        program.run("mlp", f"aten::{operator}", [[1, 1024]], BF16, strides=[[stride, 1]])
+
+    assert len(found(program)) == 1
+
+
 def test_one_in_place_call_on_many_parameters_of_a_shape_is_no_chain(tmp_path: Path) -> None:
     """Such as gradients that are clipped one by one; and copies of the same kind."""
     clipped, copied = Program(tmp_path / "clipped"), Program(tmp_path / "copied")
