@@ -211,9 +211,7 @@ def _chains(b: Breakdown) -> Condition | None:
     if found is None:
         return None
     names = ELEMENTWISE | {"copy"}
-    every = share_of(
-        r for r in b.calls if operator_of(r).startswith("aten::") and plain(operator_of(r)) in names
-    )
+    every = share_of(r for r in b.calls if plain(operator_of(r)) in names)
     beside = max(every - found.share, 0.0)
     least, most = (0.0, 1.0) if found.spared is None else found.spared
     whole = found.share + beside
