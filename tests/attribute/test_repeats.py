@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from hand_written_look import BASE_NS, Look
+from perfzero.attribute import repeats
 from perfzero.attribute.conditions import conditions
 from perfzero.attribute.positions import kernels_of
 from perfzero.attribute.repeats import find_lag, find_pattern, with_steps
@@ -21,6 +22,12 @@ from perfzero.values import IntArray
 def sequence(text: str) -> IntArray:
     """Names of a letter each."""
     return np.array([ord(letter) for letter in text], np.int64)
+
+
+def flawed(share: float) -> str:
+    """Forty turns of ten names, of which this share are others that come but once, anywhere."""
+    other = np.random.default_rng(4).random(400) < share
+    return "".join(chr(300 + n) if other[n] else name for n, name in enumerate("abcdefghij" * 40))
 
 
 BLOCKS = "e" + "qkvosf" * 12 + "hl"
@@ -39,6 +46,8 @@ BLOCKS = "e" + "qkvosf" * 12 + "hl"
         ("abcdefgh" * 9 + "abcXdefgh" + "abcdefgh" * 9, 8),
         ("".join("".join(map(chr, range(50, 130))) + "xy"[n % 2] for n in range(8)), 81),  # in turn x and y
         ("abcdefghij" * 2, 10),  # two are enough where that is no chance
+        (("e" + "qkvosf" * 30 + "hl") * 4, 183),  # of thirty blocks, too
+        (flawed(0.08), 10),  # the same at 0.85 of the places
     ],
 )
 def test_the_lag_of_what_repeats_is_found(text: str, lag: int) -> None:
@@ -46,7 +55,7 @@ def test_the_lag_of_what_repeats_is_found(text: str, lag: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a", "ab", "abab"[:3], "abcdefghijklmnopqrst", "abcdefghij" * 2 + "z" * 15]
+    "text", ["", "a", "ab", "abab"[:3], "abcdefghijklmnopqrst", "abcdefghij" * 2 + "z" * 15, flawed(0.15)]
 )
 def test_what_does_not_repeat_has_none(text: str) -> None:
     assert find_lag(sequence(text)) == 0
@@ -117,6 +126,31 @@ def test_steps_reach_from_first_kernel_to_first_kernel(tmp_path: Path, graph: bo
 
     assert steps_in(trace) == [(40, 120), (120, 200), (200, 280), (280, 318)]
     assert len(np.unique(trace.work.correlation)) == 16
+
+
+def test_what_stands_whole_but_once_is_no_step(tmp_path: Path) -> None:
+    """It repeats, but from the pause on that it makes twice, its kernels are there once and a part."""
+    look = look_of(["abc", "defghijabc", "defghij"])
+
+    assert len(with_steps(look.trace(tmp_path)).steps) == 0
+    assert find_lag(sequence("abc" + "defghijabc" + "defghij")) == 10
+
+
+@pytest.mark.parametrize(("most", "steps"), [(60, 3), (50, 0)])
+def test_a_step_is_looked_for_among_so_many_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, steps: int
+) -> None:
+    """Of 30 kernels; in 50 it does not come twice."""
+    monkeypatch.setattr(repeats, "MOST", most)
+    names = "".join(map(chr, range(97, 123))) + "0123"
+
+    assert len(with_steps(look_of([names] * 3).trace(tmp_path)).steps) == steps
+
+
+def test_steps_of_thousands_of_kernels_are_found(tmp_path: Path) -> None:
+    names = "".join(chr(0x4E00 + number) for number in range(1500))
+
+    assert len(with_steps(look_of([names] * 3).trace(tmp_path)).steps) == 3
 
 
 def test_no_step_begins_within_another(tmp_path: Path) -> None:

@@ -72,6 +72,15 @@ def test_what_single_kernels_say_means_are_too_unsure_of():
     assert kind_of({**READ["gemm"], "tensor_active": 0.3}, fine=False) == "mixed"
 
 
+def test_a_kernel_of_much_arithmetic_beside_a_little_of_a_product_is_elementwise():
+    """Held against what is left of a product in its sample; over many kernels it is a mixture."""
+    beside = {**READ["elementwise"], "tensor_active": 0.1}
+
+    assert kind_of(beside) == "elementwise"
+    assert kind_of({**beside, "fma_active": 0.07}) == "unknown"
+    assert kind_of(beside, fine=False) == "mixed"
+
+
 def test_kernels_that_use_nothing_are_unknown():
     assert kind_of({**BUSY, "tensor_active": 0.0, "fma_active": 0.02, "dram_read_bytes": 2e11}) == "unknown"
 

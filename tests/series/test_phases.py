@@ -79,15 +79,17 @@ def test_without_activity_there_are_no_phases():
     assert phases(folded, ROOFS) == ()
 
 
-def even(of_step, *, steps: int = 120) -> tuple[Phase, ...]:
+def even(of_step, *, steps: int = 120, seen=lambda step, at: at >= 0) -> tuple[Phase, ...]:
     """
     The phases of steps of 20 samples of 1 ms each, with an onset at every twentieth.
 
     *of_step*: takes the step's number and place in it, arrays of shape (n,), and gives the levels there.
+    *seen*: likewise, and says which samples are there.
     """
     start = START + MS * np.arange(20 * steps)
-    columns = of_step(np.arange(20 * steps) // 20, (np.arange(20 * steps) % 20 + 0.5) / 20)
-    folded = fold(Samples(start, start + MS, columns), START + 20 * MS * np.arange(steps + 1))
+    where = (np.arange(20 * steps) // 20, (np.arange(20 * steps) % 20 + 0.5) / 20)
+    samples = Samples(start, start + MS, of_step(*where)).where(seen(*where))
+    folded = fold(samples, START + 20 * MS * np.arange(steps + 1))
     assert folded is not None
     return phases(folded, ROOFS)
 
@@ -117,6 +119,18 @@ def test_how_often_a_phase_was_seen_is_told():
     assert len(found) == 3
     assert found[1].seen == pytest.approx(0.75, abs=0.03)
     assert found[1].seen > SEEN
+
+
+@pytest.mark.parametrize(("until", "share"), [(0.45, 1.0), (0.55, 0.875)])
+def test_steps_of_which_little_of_a_phase_was_sampled_do_not_say_whether_they_have_it(until, share):
+    """Each eighth step does not rest from 0.4 to 0.6, and is not sampled from there to 0.6."""
+    found = even(
+        lambda step, at: products_but((step % 8 != 0) & (at > 0.4) & (at < 0.6)),
+        seen=lambda step, at: (step % 8 != 0) | (at < until) | (at > 0.6),
+    )
+
+    assert [p.start for p in found] == pytest.approx([0, 0.4, 0.6], abs=0.025)
+    assert found[1].seen == pytest.approx(share, abs=0.03)
 
 
 def drifting(by: float) -> tuple[Phase, ...]:
