@@ -165,7 +165,8 @@ def clock(which: str) -> Callable[..., int]:
 
 
 def memory(library: Library, handle: Any, reference: Any) -> int:
-    reference._obj.total, reference._obj.used = library.board(handle).memory
+    total, used = library.board(handle).memory
+    reference._obj.total, reference._obj.used, reference._obj.free = total, used, total - used
     return 0
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from perfzero.record.launch import Invoker
-from perfzero.record.look import FILES, LONGEST_ANSWER, MOST_LINES, Looks, parent_of
+from perfzero.record.look import FILES, LONGEST_ANSWER, MOST_LINES, Looks
 from perfzero.values import Look
 
 ME = os.getpid()
@@ -373,9 +373,12 @@ def test_what_is_no_trace_of_its_own_is_not_kept(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_folder_is_handed_over_after_what_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_is_handed_over_after_what_is_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Once it is the user's, a link may stand in place of a file, and root would give away where it leads."""
     given: list[tuple[str, bool]] = []
+    monkeypatch.setattr("perfzero.record.folder.parent_of", lambda _: tmp_path)
     monkeypatch.setattr(
         "os.chown", lambda path, *_, follow_symlinks: given.append((Path(path).name, follow_symlinks))
     )
@@ -409,6 +412,14 @@ def test_a_process_that_may_stay_slower_is_told_of(looks: Looks, ended: Ended, s
     assert any("may stay slower" in line for line in ended.said) == (stays is True)
 
 
+def test_that_is_said_once_however_often_it_comes(looks: Looks, ended: Ended) -> None:
+    channel, _ = asked(looks)
+    channel.sendall(b'{"stays": true}\n' * (MOST_LINES - 1))
+    looks.hear()
+
+    assert sum("may stay slower" in line for line in ended.said) == 1
+
+
 @pytest.mark.parametrize("at_ns", [[-1, 2], [1, 10**30], [1] * 42, [1.5], "now"])
 def test_moments_that_cannot_be_are_none(looks: Looks, ended: Ended, at_ns: object) -> None:
     channel, _ = asked(looks)
@@ -423,6 +434,50 @@ def test_a_refusal_drives_no_terminal(looks: Looks, ended: Ended) -> None:
 
     assert "\x1b" not in ended.said[-1]
     assert ended.said[-1].encode().endswith(b"gone?")
+
+
+def test_a_refusal_is_one_line(looks: Looks, ended: Ended) -> None:
+    """Else a program would print lines of its own under our name."""
+    channel, _ = asked(looks)
+    say(channel, looks, {"refused": "no\n\nperfzero: all\u2028is\r\twell\x85"})
+
+    assert [look.reason for look in ended] == ["no perfzero: all is well"]
+
+
+def test_whom_nobody_asks_any_more_is_let_go_and_so_is_who_has_answered(
+    looks: Looks, ended: Ended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that waits is a thread of the program, which Python 3.12 warns of where it forks."""
+    pids = iter([1, 2, 3])
+    monkeypatch.setattr("perfzero.record.look.peer", lambda _: next(pids))
+    one, other = connected(looks), connected(looks)
+    looks.hear()
+    assert [agent.pid for agent in looks.agents] == [1, 2]
+    assert [heard(one), heard(other)] == [[], []]
+    looks.ask({1: ()})
+    late = connected(looks)
+    for channel in (one, other, late):
+        channel.settimeout(5)
+    assert [other.recv(1), late.recv(1)] == [b"", b""]
+    assert heard(one) == ["look"]
+    assert [agent.pid for agent in looks.agents] == [1]
+    looks.ask({1: (), 2: (), 3: ()})
+    assert heard(one) == []
+    say(one, looks, {"looked": {"at_ns": [1, 2]}})
+    looks.hear()
+    one.settimeout(5)
+    assert one.recv(1) == b""
+    assert [(look.pid, look.reason) for look in ended] == [(1, "")]
+
+
+def test_those_that_were_never_asked_are_told_of_with_the_reason(looks: Looks, ended: Ended) -> None:
+    looks.refuse({7: (0, 1), 8: ()}, "there was no room")
+
+    assert [(look.pid, look.gpus, look.file, look.reason) for look in ended] == [
+        (7, (0, 1), "", "there was no room"),
+        (8, (), "", "there was no room"),
+    ]
+    assert ended.said == [f"no look into process {pid}: there was no room" for pid in (7, 8)]
 
 
 def test_those_that_came_and_went_leave_room_for_others(
@@ -444,13 +499,3 @@ def test_the_folder_lies_where_nobody_else_can_make_one_of_its_name(looks: Looks
 
     assert not above.st_mode & 0o022
     assert above.st_uid in (0, os.geteuid())
-
-
-def test_without_such_a_folder_there_is_no_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = tmp_path / "home"
-    home.mkdir()
-    home.chmod(0o777)
-    monkeypatch.setattr("os.access", lambda path, _: home in (path, Path(path).parent))
-
-    with pytest.raises(OSError, match="no folder in which only its user can write"):
-        parent_of(Invoker("user", 12345, 12345, str(home)))

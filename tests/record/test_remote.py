@@ -17,7 +17,7 @@ from perfzero.record import look as look_module
 from perfzero.record import remote
 from perfzero.record.launch import Invoker
 from perfzero.record.look import Looks
-from perfzero.record.remote import Asker, Closed, Entrance, Python, Rights, asker, python_in, rights_of
+from perfzero.record.remote import Closed, Entrance, Python, asker, python_in, rights_of
 from perfzero.values import Look
 
 STAND_IN = Path(__file__).parent / "stand_in"
@@ -101,7 +101,7 @@ def asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, with_: str = ""
     fake.write_text(f"#!{sys.executable}\nimport os, sys, time\n{body}\n")
     fake.chmod(0o755)
     monkeypatch.setattr(remote, "python_of", lambda pid: Python(14))
-    monkeypatch.setattr(remote, "asker", lambda pid, python, rights: Asker(str(fake)))
+    monkeypatch.setattr(remote, "asker", lambda pid, python: str(fake))
 
 
 def entered(
@@ -186,32 +186,30 @@ def test_this_python_is_known_and_a_program_without_one_has_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("us", "owner", "trusted", "program", "found"),
+    ("us", "trusted", "program", "closed"),
     [
-        (1000, 1000, False, "/home/a/bin/python3.14", {}),
-        (0, 1000, True, "/usr/bin/python3.14", {}),
-        (0, 0, True, "/usr/bin/python3.14", {}),
-        (0, 1000, False, "/home/a/bin/python3.14", {"user": 1000, "group": 7, "extra_groups": [7, 8]}),
-        (0, 0, False, "/home/a/bin/python3.14", "others than root can change its Python"),
-        (0, 1000, True, "/usr/bin/blender", "part of another program"),
-        (0, 1000, True, "/usr/bin/python3.14 (deleted)", "replaced since it began"),
+        (1000, False, "/home/a/bin/python3.14", ""),
+        (0, True, "/usr/bin/python3.14", ""),
+        (0, False, "/home/a/bin/python3.14", "root runs no Python that others can change"),
+        (0, True, "/usr/bin/blender", "part of another program"),
+        (0, True, "/usr/bin/python3.14 (deleted)", "replaced since it began"),
     ],
-    ids=["ours", "system", "root's", "stranger's", "root runs a stranger's", "embedded", "upgraded"],
+    ids=["ours", "system", "a stranger's", "embedded", "upgraded"],
 )
-def test_root_runs_no_python_that_others_can_change_and_a_strangers_only_as_its_user(
-    us: int, owner: int, trusted: bool, program: str, found: Any, monkeypatch: pytest.MonkeyPatch
+def test_root_runs_no_python_that_others_can_change(
+    us: int, trusted: bool, program: str, closed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nor as its user: outside of what holds the program in it would be free of that."""
     monkeypatch.setattr(remote, "OURS", Python(13))
     monkeypatch.setattr("os.geteuid", lambda: us)
     monkeypatch.setattr("os.readlink", lambda path: program)
     monkeypatch.setattr(remote, "trusted", lambda path: trusted)
-    rights = Rights(owner, 7, (7, 8))
 
-    if isinstance(found, str):
-        with pytest.raises(Closed, match=found):
-            asker(1, Python(14), rights)
+    if closed:
+        with pytest.raises(Closed, match=closed):
+            asker(1, Python(14))
     else:
-        assert asker(1, Python(14), rights) == Asker(program, found)
+        assert asker(1, Python(14)) == program
 
 
 def test_what_an_interpreter_imports_first_must_be_roots_alone_as_well(
@@ -222,14 +220,15 @@ def test_what_an_interpreter_imports_first_must_be_roots_alone_as_well(
     monkeypatch.setattr("os.readlink", lambda path: "/usr/bin/python3.14")
     monkeypatch.setattr(remote, "trusted", lambda path: path.name == "python3.14")
 
-    assert asker(1, Python(14), Rights(5, 5)).ids["user"] == 5
+    with pytest.raises(Closed, match="root runs no Python that others can change"):
+        asker(1, Python(14))
 
 
 def test_a_python_of_the_same_version_is_asked_by_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "remote_exec", print, raising=False)
     monkeypatch.setattr(remote, "OURS", Python(14))
 
-    assert asker(1, Python(14), Rights(5, 5)) == Asker(sys.executable)
+    assert asker(1, Python(14)) == sys.executable
 
 
 def test_our_own_process_is_ours_and_has_a_meeting_place_of_its_own() -> None:
@@ -285,11 +284,101 @@ def test_a_child_that_hangs_is_ended_and_the_process_is_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote, "ANSWERS_WITHIN_S", 0.2)
-    asks_for(tmp_path, monkeypatch, with_="time.sleep(60)")
+    asks_for(tmp_path, monkeypatch, with_="if not 'null' in sys.argv[6]: time.sleep(60)")
     ended = Ended()
     close(*entered(os.getpid(), ended, until=closed))
 
     assert ended.said == [f"no look into process {os.getpid()}: it could not be asked in time"]
+
+
+WRITES = "w = open({0!r}, 'w'); w.write(sys.argv[6]); w.close(); os.rename({0!r}, {1!r})"
+"""What a child does first: after that the program reads the file whatever becomes of the child."""
+
+
+def writes(tmp_path: Path) -> str:
+    return WRITES.format(str(tmp_path / "asks"), str(tmp_path / "end.ask"))
+
+
+def written(tmp_path: Path) -> str:
+    """The file that the program is to read next."""
+    path = tmp_path / "end.ask"
+    return path.read_text() if path.exists() else ""
+
+
+def test_a_child_that_has_asked_and_not_ended_when_the_recording_does_is_withdrawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the program says on its stderr that it cannot open a file of ours."""
+    asks_for(
+        tmp_path, monkeypatch, with_=f"{writes(tmp_path)}\nif sys.argv[6] != '/dev/null': time.sleep(60)"
+    )
+    entrance, looks = entered(os.getpid(), Ended(), until=lambda *_: bool(written(tmp_path)))
+    script = Path(written(tmp_path))
+    assert script.name == remote.ENTER
+    close(entrance, looks)
+
+    assert written(tmp_path) == "/dev/null"
+    assert not script.parent.exists()
+
+
+def test_so_is_one_that_was_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "ANSWERS_WITHIN_S", 0.3)
+    asks_for(
+        tmp_path, monkeypatch, with_=f"{writes(tmp_path)}\nif sys.argv[6] != '/dev/null': time.sleep(60)"
+    )
+    ended = Ended()
+    close(*entered(os.getpid(), ended, until=closed))
+
+    assert ended.said == [f"no look into process {os.getpid()}: it could not be asked in time"]
+    assert written(tmp_path) == "/dev/null"
+
+
+def test_one_that_is_about_to_ask_may_finish_and_is_withdrawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "ASKS_S", 5.0)
+    log = tmp_path / "log"
+    asks_for(
+        tmp_path, monkeypatch, with_=f"time.sleep(0.2); print(sys.argv[6], file=open({str(log)!r}, 'a'))"
+    )
+    close(*entered(os.getpid(), Ended(), until=lambda *_: True))
+
+    first, last = log.read_text().split()
+    assert (Path(first).name, last) == (remote.ENTER, "/dev/null")
+
+
+def test_where_the_question_cannot_be_withdrawn_an_empty_file_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asks_for(tmp_path, monkeypatch, with_=f"if sys.argv[6] == '/dev/null': sys.exit(3)\n{writes(tmp_path)}")
+    entrance, looks = entered(os.getpid(), Ended(), until=lambda *_: bool(written(tmp_path)))
+    close(entrance, looks)
+    script = Path(written(tmp_path))
+
+    assert script.read_text() == ""
+    assert [path.name for path in script.parent.iterdir()] == [remote.ENTER]
+    shutil.rmtree(script.parent)
+
+
+@pytest.mark.parametrize("what", ["could not ask", "ended"])
+def test_where_nothing_will_be_read_nothing_is_withdrawn_and_nothing_stays(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    body = (
+        f"print(sys.argv[6], file=open({str(log)!r}, 'a')); sys.exit({3 if what == 'could not ask' else 0})"
+    )
+    asks_for(tmp_path, monkeypatch, with_=body)
+    with subprocess.Popen(["sleep", "60"]) as other:
+        entrance, looks = entered(other.pid, Ended(), until=lambda *_: log.exists() and log.read_text() != "")
+        if what == "ended":
+            other.kill()
+            other.wait()
+        close(entrance, looks)
+        other.kill()
+    [script] = log.read_text().split()
+
+    assert not Path(script).parent.exists()
 
 
 def test_an_older_python_is_told_of_at_once_and_nothing_is_made_for_it(tmp_path: Path) -> None:
@@ -404,16 +493,6 @@ def test_what_another_users_program_reads_is_roots_and_for_its_group_alone(tmp_p
     code.close()
 
     assert not code.path.exists()
-
-
-def test_where_others_than_root_can_write_there_is_no_code_for_another_users_program(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tmp_path.chmod(0o777)
-    monkeypatch.setattr(remote, "_SHARED", (str(tmp_path), str(tmp_path / "none")))
-
-    with pytest.raises(OSError, match="only root can write"):
-        remote.Code(Invoker("x", 4711, 815, "/nonexistent"), tmp_path)
 
 
 @pytest.mark.parametrize(("owner", "entered"), [("ours", True), ("another", False)])

@@ -105,6 +105,38 @@ def test_a_program_that_ends_before_its_steps_is_told_of_and_the_recording_is_wh
     assert recording.complete
 
 
+def test_a_gpu_without_memory_for_a_look_has_none_and_the_reason_is_told(
+    tmp_path: Path, library: Any
+) -> None:
+    total = library.boards[0].memory[0]
+    library.boards[0].memory = (total, total - session_module.LOOK_FREE_BYTES + 1)
+    recording, said = record(tmp_path, seconds=1.8)
+    [look] = recording.looks
+
+    assert (look.pid, look.gpus, look.file) == (int((tmp_path / "pid").read_text()), (0,), "")
+    assert look.reason == "less than 256 MiB of its GPU's memory were free"
+    assert not any("looking into" in text for text in said)
+    assert f"no look into process {look.pid}: {look.reason}" in said
+
+
+@pytest.mark.parametrize("then", [session_module.LOOK_FREE_BYTES, None], ids=["free", "not told"])
+def test_a_look_waits_for_memory_to_be_free(
+    then: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "LOOK_FREE_EVERY_S", 0.1)
+    asked: list[object] = []
+
+    def free_bytes(board: object) -> int | None:
+        asked.append(board)
+        return session_module.LOOK_FREE_BYTES - 1 if len(asked) < 3 else then
+
+    monkeypatch.setattr("perfzero.sources.nvml.Board.free_bytes", free_bytes)
+    recording, _ = record(tmp_path, seconds=2.5)
+
+    assert len(asked) == 3
+    assert [look.reason for look in recording.looks] == [""]
+
+
 def test_a_session_without_room_for_the_agent_goes_on_without_a_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,7 +155,7 @@ def test_nothing_is_left_of_the_agent_when_the_program_cannot_be_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "pid").write_text("1")
-    monkeypatch.setattr(look_module, "parent_of", lambda _: tmp_path)
+    monkeypatch.setattr("perfzero.record.folder.parent_of", lambda _: tmp_path)
     recorder = Recorder(
         Target(command=(str(tmp_path / "none"),)), output=tmp_path / "r", settings=session_module.Settings(),
         source="gpm", agent=True,

@@ -286,6 +286,18 @@ def test_the_price_of_reading_is_visible(library: Any) -> None:
     assert source.spent_ns > 0
 
 
+def test_what_is_free_is_told_at_any_time_and_where_it_is_not_it_is_unknown(library: Any) -> None:
+    source = opened(library)
+    library.boards[0].memory = (1000, 400)
+    assert source.free_bytes() == 600
+    for call in ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"):
+        library.fail[call] = pynvml.NVML_ERROR_NOT_SUPPORTED
+    assert source.free_bytes() is None
+    source.close()
+
+    assert source.free_bytes() is None
+
+
 def test_energy_is_missing_where_power_is(library: Any) -> None:
     library.fail["nvmlDeviceGetPowerUsage"] = pynvml.NVML_ERROR_NOT_SUPPORTED
     source = opened(library)

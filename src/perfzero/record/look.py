@@ -3,7 +3,7 @@ Looks inside the observed program: the recorder's side of `perfzero.record.agent
 
 The program is started with two variables: `PYTHONPATH` leads to a copy of the agent, `PERFZERO_AGENT` to the
 socket on which it is waited for. Both are in a folder that belongs to the program's user and that nobody else
-can enter. It lies where nobody else can make one of the same name when it is gone (`parent_of`): the two
+can enter. It lies where nobody else can make one of the same name (`perfzero.record.folder`): the two
 variables may outlive it. A process that connects is known by what the kernel says of it, not by what it says
 itself. It is asked once, writes its trace into the folder, and that becomes a file of the recording when the
 session ends.
@@ -18,8 +18,6 @@ Nothing in here waits for the program, and it waits for nothing.
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import gzip
 import json
 import os
@@ -27,13 +25,13 @@ import shutil
 import socket
 import stat
 import struct
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
+from perfzero.record.folder import Folder
 from perfzero.record.launch import Invoker
 from perfzero.store.decode import clean_text
 from perfzero.store.schema import look_name
@@ -131,6 +129,7 @@ class Agent:
     asked_ns: int | None = None
     gpus: tuple[int, ...] = ()
     answered: bool = False
+    stays: bool = False
     said: Word = ""
     told: Literal["", "prepare", "go"] = ""
     step_s: float = 0.0
@@ -147,10 +146,10 @@ class Agent:
 
 
 @dataclass(slots=True)
-class _Folder:
+class _Meeting:
     """Where the agent and the recorder meet."""
 
-    path: Path
+    folder: Folder
     server: socket.socket
     agents: list[Agent] = field(default_factory=list)
 
@@ -171,7 +170,7 @@ class Looks:
         self._may_stay = may_stay
         self._tell = tell
         self._say = say
-        self._folder: _Folder | None = None
+        self._meeting: _Meeting | None = None
         self._traces: list[tuple[Path, str]] = []
         self._counters: Counters = NoCounters()
         self._stage: Literal["asked", "opening", "open", "starting", "sampling", "over"] = "over"
@@ -180,11 +179,12 @@ class Looks:
 
     def open(self, user: Invoker | None) -> Path:
         """Prepare the meeting place, for a program of *user*, and say where it is. Raises OSError."""
-        path = Path(tempfile.mkdtemp(prefix="perfzero-", dir=parent_of(user)))
+        folder = Folder(user)
+        path = folder.path
+        server = socket.socket(socket.AF_UNIX)
         try:
             for name in FILES:
                 shutil.copyfile(AGENT / name, path / name)
-            server = socket.socket(socket.AF_UNIX)
             server.setblocking(False)
             server.bind(str(path / "agent"))
             server.listen(MOST_PROCESSES)
@@ -193,26 +193,27 @@ class Looks:
                 for entry in (*path.iterdir(), path):
                     os.chown(entry, user.uid, user.gid, follow_symlinks=False)
         except OSError:
-            shutil.rmtree(path, ignore_errors=True)
+            server.close()
+            folder.remove()
             raise
-        self._folder = _Folder(path, server)
+        self._meeting = _Meeting(folder, server)
         return path
 
     def environment(self, before: Mapping[str, str]) -> dict[str, str]:
         """What the program's environment needs beside *before*; nothing if `open` failed."""
-        if self._folder is None:
+        if self._meeting is None:
             return {}
-        path = str(self._folder.path)
+        path = str(self._meeting.folder.path)
         rest = before.get("PYTHONPATH")
         return {
             "PYTHONPATH": path if not rest else f"{path}{os.pathsep}{rest}",
-            "PERFZERO_AGENT": str(self._folder.path / "agent"),
+            "PERFZERO_AGENT": f"{path}/agent",
         }
 
     @property
     def agents(self) -> Sequence[Agent]:
         """The processes that have come so far."""
-        return () if self._folder is None else self._folder.agents
+        return () if self._meeting is None else self._meeting.agents
 
     @property
     def asked(self) -> bool:
@@ -232,14 +233,14 @@ class Looks:
         period_s: float = 0.0,
     ) -> None:
         """
-        Ask those of *users* that wait and have not been asked; says so beforehand.
+        Ask those of *users* that wait; says so beforehand. `hear` lets go of all others then.
 
         Process ids, with the GPUs on which each is seen, if any is. *period_s* is the length of a step as it
         is seen from outside, 0 where it is not: a process whose framework marks no steps goes by it.
         """
-        if self._folder is None:
+        if self._meeting is None:
             return
-        fresh = [a for a in self._folder.agents if a.pid in users and a.asked_ns is None]
+        fresh = [a for a in self._meeting.agents if a.pid in users and a.asked_ns is None]
         if not fresh:
             return
         who = f"process {fresh[0].pid}" if len(fresh) == 1 else f"{len(fresh)} processes"
@@ -259,6 +260,13 @@ class Looks:
                 may_stay=self._may_stay,
             )
 
+    def refuse(self, users: Mapping[int, tuple[int, ...]], reason: str) -> None:
+        """Tell of *users*, who may have ended, that they were never asked, as *reason*."""
+        for pid, gpus in users.items():
+            now_ns = time.time_ns()
+            self._say(f"no look into process {pid}: {reason}")
+            self._tell(Look(pid=pid, start_ns=now_ns, end_ns=now_ns, reason=reason, gpus=gpus))
+
     def _send(self, agent: Agent, word: str, **said: float) -> None:
         try:
             agent.tell(word, **said)
@@ -267,23 +275,34 @@ class Looks:
 
     def hear(self) -> None:
         """Take what has come: new processes, and answers."""
-        folder = self._folder
-        if folder is None:
+        meeting = self._meeting
+        if meeting is None:
             return
-        for gone in [a for a in folder.agents if a.answered and a.asked_ns is None]:
-            gone.channel.close()
-            folder.agents.remove(gone)
-        while len(folder.agents) < MOST_PROCESSES:
+        while len(meeting.agents) < MOST_PROCESSES:
             try:
-                channel, _ = folder.server.accept()
+                channel, _ = meeting.server.accept()
             except OSError:  # nobody is waiting any more
                 break
             channel.setblocking(False)
-            folder.agents.append(Agent(channel, peer(channel)))
-        for agent in folder.agents:
+            meeting.agents.append(Agent(channel, peer(channel)))
+        for agent in meeting.agents:
             self._hear(agent)
+        self._dismiss(meeting)
         if self._stage != "over":
-            self._go_on([agent for agent in folder.agents if agent.at_work])
+            self._go_on([agent for agent in meeting.agents if agent.at_work])
+
+    def _dismiss(self, meeting: _Meeting) -> None:
+        """
+        Close the channels of those that nobody asks any more: their agents end then, and with them a thread.
+
+        Processes are asked all at once. One that comes later (torchrun starts its workers anew when one
+        fails) has nothing to wait for.
+        """
+        asked = self.asked
+        for agent in meeting.agents:
+            if agent.answered or (asked and agent.asked_ns is None):
+                agent.channel.close()
+        meeting.agents[:] = [a for a in meeting.agents if a.asked_ns is not None or a.channel.fileno() >= 0]
 
     def _go_on(self, agents: Sequence[Agent]) -> None:
         """Bring the looks of *agents* and the sampling beside them a step further, where both are ready."""
@@ -350,10 +369,11 @@ class Looks:
             said = json.loads(line)
         except (ValueError, RecursionError):
             return
-        if not isinstance(said, dict) or agent.asked_ns is None or self._folder is None:
+        if not isinstance(said, dict) or agent.asked_ns is None or self._meeting is None:
             return
         refused, looked, found = said.get("refused"), said.get("looked"), said.get("found")
-        if said.get("stays") is True:
+        if said.get("stays") is True and not agent.stays:
+            agent.stays = True
             self._say(f"CUPTI could not be taken out of process {agent.pid}, which may stay slower for it")
         if isinstance(found, dict) and not agent.said:
             agent.said = "found"
@@ -363,11 +383,12 @@ class Looks:
         elif "traced" in said and agent.told == "go":
             agent.said = "traced"
         elif isinstance(refused, str):
-            self._end(agent, reason=clean_text(refused[:500]).encode(errors="replace").decode())
+            reason = " ".join(refused[:500].split())  # a second line would seem to be ours
+            self._end(agent, reason=clean_text(reason).encode(errors="replace").decode())
         elif isinstance(looked, dict):
             self._end(
                 agent,
-                trace=self._folder.path / f"trace-{agent.pid}",
+                trace=self._meeting.folder.path / f"trace-{agent.pid}",
                 cost_s=_cost_s(looked.get("cost_s")),
                 steps_ns=_moments(looked.get("at_ns")),
             )
@@ -407,8 +428,8 @@ class Looks:
         Returns what could not be kept, in words. Processes that still wait are left alone: their agents end
         when the sockets close.
         """
-        folder, self._folder = self._folder, None
-        if folder is None:
+        meeting, self._meeting = self._meeting, None
+        if meeting is None:
             return ""
         problems: list[str] = []
         wanted = [] if recording is None else [(trace, recording / name) for trace, name in self._traces]
@@ -417,33 +438,11 @@ class Looks:
                 _compress(trace, to)
             except (OSError, ValueError) as error:
                 problems.append(f"{to.name} could not be kept: {getattr(error, 'strerror', None) or error}")
-        for agent in folder.agents:
+        for agent in meeting.agents:
             agent.channel.close()
-        folder.server.close()
-        shutil.rmtree(folder.path, ignore_errors=True)
+        meeting.server.close()
+        meeting.folder.remove()
         return "; ".join(problems)
-
-
-def parent_of(user: Invoker | None) -> Path:
-    """
-    A folder in which nobody but *user* (None: us) and root can make another one. Raises OSError without one.
-
-    In /tmp everybody can: a program that outlives us would take its `sitecustomize` from whoever makes a
-    folder of the old name.
-    """
-    uid = os.geteuid() if user is None else user.uid
-    home = Path(os.path.expanduser("~") if user is None else user.home)
-    cache = home / ".cache"
-    if user is None and cache.parent.is_dir() and not cache.exists():
-        with contextlib.suppress(OSError):
-            cache.mkdir(mode=0o700)
-    for place in (Path(f"/run/user/{uid}"), Path("/run"), cache, home):
-        with contextlib.suppress(OSError):
-            seen = place.lstat()
-            private = stat.S_ISDIR(seen.st_mode) and not seen.st_mode & 0o022 and seen.st_uid in (0, uid)
-            if private and os.access(place, os.W_OK | os.X_OK) and os.pathsep not in str(place):
-                return place
-    raise OSError(errno.EACCES, "no folder in which only its user can write")
 
 
 def peer(channel: socket.socket) -> int:

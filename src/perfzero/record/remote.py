@@ -5,9 +5,12 @@ The agent in a program that runs already: Python 3.14 and later read a file when
 between two of its statements. Who calls it has to be of the same version, so a child does that (`_ASK`):
 
     ours            where perfzero itself runs on that version
-    the program's   its own interpreter, as a user who may run it anyway: we, where we are not root. Where we
-                    are, root only if nobody but root, and who called sudo, can have put it there and what it
-                    imports first (`trusted`); else the program's user
+    the program's   its own interpreter, which we may run anyway where we are not root. Where we are, only if
+                    nobody but root, and who called sudo, can have put it there and what it imports first
+                    (`trusted`); else nobody asks
+
+As the program's user root could run any other too, but outside of what holds that program: its control group,
+its limits, its seccomp filter. A file that is called python3.14 could leave them all so.
 
 What is read lies in a folder of ours, not in the meeting place, which is the program's user's (`Code`). For
 between our checks and the child's asking the process may have become another one's, by `sudo` or the like:
@@ -17,29 +20,28 @@ The version is told from the names of mapped files, so nothing is run to learn i
 files that we see (a container) is not entered: the script would be another one there.
 
 Nothing is waited for. A process is asked once; if its main thread stays in a call of C it has not read the
-file by the end. Then it is asked to read an empty one in its place, for ours will be gone.
+file by the end. Then it is asked to read an empty one in its place, for ours will be gone. So is a process
+whose child has not ended: it may have asked.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import pwd
 import re
 import shutil
-import stat
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import BinaryIO, Literal
 
 from perfzero.record import look
+from perfzero.record.folder import Folder
 from perfzero.record.launch import Invoker
 from perfzero.record.look import Looks
 from perfzero.sources._find_libcupti import trusted
@@ -56,6 +58,9 @@ ANSWERS_WITHIN_S = 5.0
 
 ENDS_S = 1.0
 """How long a child is waited for that was ended, or that withdraws the question."""
+
+ASKS_S = 0.1
+"""How long those are waited for, all together, that are asking when the recording ends."""
 
 ENTER = "_perfzero_enter.py"
 """What is read, see there."""
@@ -79,8 +84,6 @@ _VERSIONS = tuple(
     )
 )
 """What names of mapped files tell of Python's minor version, the surest first."""
-
-_SHARED = ("/run", "/var/lib")
 
 _LIBS = ("lib", "lib64")
 
@@ -114,11 +117,10 @@ OURS = Python(sys.version_info[1], bool(sysconfig.get_config_var("Py_GIL_DISABLE
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """The user of a process, the group, and the groups besides."""
+    """The user of a process, and the group."""
 
     uid: int
     gid: int
-    groups: tuple[int, ...] = ()
 
     @property
     def user(self) -> Invoker | None:
@@ -130,14 +132,6 @@ class Rights:
         except KeyError:  # known on another machine only
             return Invoker(str(self.uid), self.uid, self.gid, "/nonexistent")
         return Invoker(entry.pw_name, self.uid, self.gid, entry.pw_dir)
-
-
-@dataclass(frozen=True, slots=True)
-class Asker:
-    """Who calls `sys.remote_exec`: a Python, and whose ids it takes; ours, if none are said."""
-
-    program: str
-    ids: dict[str, Any] = field(default_factory=dict)
 
 
 class Closed(Exception):
@@ -174,7 +168,6 @@ def rights_of(pid: int) -> Rights:
         with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
             fields = dict(line.split(":", 1) for line in file if ":" in line)
         uids, gids = ({int(n) for n in fields[name].split()} for name in ("Uid", "Gid"))
-        groups = tuple(int(n) for n in fields["Groups"].split())
         if os.geteuid() not in (0, *uids):
             raise Closed("it is another user's")
         if len(uids) != 1 or len(gids) != 1:
@@ -183,7 +176,7 @@ def rights_of(pid: int) -> Rights:
             raise Closed("it runs in a container, and perfzero does not run in the same")
     except (OSError, KeyError, ValueError):
         raise Closed("it has ended, or is not ours to see") from None
-    return Rights(uids.pop(), gids.pop(), groups)
+    return Rights(uids.pop(), gids.pop())
 
 
 def _place(pid: int | str, name: str) -> tuple[int, int]:
@@ -191,10 +184,10 @@ def _place(pid: int | str, name: str) -> tuple[int, int]:
     return seen.st_dev, seen.st_ino
 
 
-def asker(pid: int, python: Python, rights: Rights) -> Asker:
-    """Who may ask the process *pid*. Raises `Closed` where nobody may."""
+def asker(pid: int, python: Python) -> str:
+    """The interpreter that may ask the process *pid*, which runs *python*. Raises `Closed` without one."""
     if python == OURS and hasattr(sys, "remote_exec"):
-        return Asker(sys.executable)
+        return sys.executable
     try:
         program = os.readlink(f"/proc/{pid}/exe")
     except OSError:
@@ -204,10 +197,11 @@ def asker(pid: int, python: Python, rights: Rights) -> Asker:
     if not _INTERPRETER.fullmatch(os.path.basename(program)):
         raise Closed(f"its Python {python} is part of another program")
     if os.geteuid() != 0 or (trusted(Path(program)) and trusted(first_import(program, python))):
-        return Asker(program)
-    if rights.uid == 0:
-        raise Closed("it is root's, and others than root can change its Python")
-    return Asker(program, {"user": rights.uid, "group": rights.gid, "extra_groups": list(rights.groups)})
+        return program
+    raise Closed(
+        "root runs no Python that others can change; "
+        f"run perfzero with Python {python}, or as the program's user"
+    )
 
 
 def first_import(program: str, python: Python) -> Path:
@@ -220,12 +214,12 @@ class Code:
     """
     A folder with the agent and what is read of it, which nobody but *user*'s group and we can enter.
 
-    Nobody but we can change it, nor make another one of its name (for root's see `_SHARED`). Raises OSError.
+    Nobody but we can change it, nor make another one of its name (`Folder`). Raises OSError.
     """
 
     def __init__(self, user: Invoker | None, meeting: Path) -> None:
-        parent = look.parent_of(None) if user is None else _shared()
-        self.path = Path(tempfile.mkdtemp(prefix="perfzero-", dir=parent))
+        self._folder = Folder(user)
+        self.path = self._folder.path
         try:
             for name in look.FILES[1:]:
                 shutil.copyfile(look.AGENT / name, self.path / name)
@@ -247,17 +241,14 @@ class Code:
 
     def close(self) -> None:
         """Remove it."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        self._folder.remove()
 
-
-def _shared() -> Path:
-    """A folder in which only root can write, and which others can pass. Raises OSError without one."""
-    for place in map(Path, _SHARED):
-        with contextlib.suppress(OSError):
-            seen = place.lstat()
-            if stat.S_ISDIR(seen.st_mode) and seen.st_uid == 0 and seen.st_mode & 0o023 == 0o001:
-                return place
-    raise OSError(errno.EACCES, "no folder in which only root can write")
+    def leave(self) -> None:
+        """Leave nothing of it but an empty file, for a process that may still read it."""
+        for name in look.FILES[1:]:
+            (self.path / name).unlink(missing_ok=True)
+        os.truncate(self.script, 0)
+        self._folder.leave()
 
 
 Stage = Literal["asking", "asked", "over"]
@@ -266,15 +257,20 @@ Stage = Literal["asking", "asked", "over"]
 
 @dataclass(slots=True)
 class _Asked:
-    """A process on its way to have the agent. `asked` says whether it was told what to read."""
+    """A process on its way to have the agent, and the child that asks it, by the interpreter *asker*."""
 
     pid: int
-    asker: Asker
+    asker: str
     said: BinaryIO
     child: subprocess.Popen[bytes]
     since_s: float
     stage: Stage = "asking"
-    asked: bool = False
+
+    @property
+    def may_have_asked(self) -> bool:
+        """Whether the process may be about to read the file: so it may if the child was killed."""
+        code = self.child.poll()
+        return code is None or code <= 0
 
     def end(self) -> None:
         """Let go of the child, whatever it does."""
@@ -326,12 +322,12 @@ class Entrance:
                     raise Closed("it runs no Python that perfzero knows")
                 if not python.opens:
                     raise Closed(f"its Python is {python}, and only 3.14 or later lets somebody in")
-                who = asker(pid, python, rights)
+                who = asker(pid, python)
                 if self._code is None:
                     self._place = self._looks.open(rights.user)
                     self._code, self._rights = Code(rights.user, self._place), rights
                 if rights != self._rights:
-                    raise Closed("it is another user's than the first one, or of other groups")
+                    raise Closed("it is another user's than the first one, or of another group")
                 self._asked.append(_asking(pid, who, self._code.script))
             except Closed as error:
                 self._close(pid, str(error))
@@ -345,7 +341,7 @@ class Entrance:
         if one.stage == "asking":
             code = one.child.poll()
             if code == 0:
-                one.stage, one.asked, one.since_s = "asked", True, time.monotonic()
+                one.stage, one.since_s = "asked", time.monotonic()
             elif code is not None:
                 self._close(one.pid, _reason(one.said), one)
             elif waited_s > ANSWERS_WITHIN_S:
@@ -368,34 +364,50 @@ class Entrance:
     def close(self) -> None:
         """Withdraw what has not been read yet, before the meeting place goes. Harmless when called twice."""
         asked, self._asked = self._asked, []
-        withdrawn: list[_Asked] = []
+        until = time.monotonic() + ASKS_S
         for one in asked:
-            one.end()
-            if one.asked and not os.path.lexists(self._place / f"entered-{one.pid}"):
-                with contextlib.suppress(OSError, subprocess.SubprocessError):
-                    withdrawn.append(_asking(one.pid, one.asker, NOTHING))
-        for one in withdrawn:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                one.child.wait(ENDS_S)
+                one.child.wait(max(0.0, until - time.monotonic()))
             one.end()
+        left = [one for one in asked if one.may_have_asked and self._may_read(one.pid)]
+        withdrawn = [again for one in left if (again := _withdrawing(one))]
+        for again in withdrawn:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                again.child.wait(ENDS_S)
+            again.end()
         if self._code is not None:
-            self._code.close()
-            self._code = None
+            code, self._code = self._code, None
+            done = {again.pid for again in withdrawn if again.child.returncode == 0}
+            if all(one.pid in done or not self._may_read(one.pid) for one in left):
+                code.close()
+            else:
+                code.leave()
+
+    def _may_read(self, pid: int) -> bool:
+        """Whether the process *pid*, which may have been asked, has not read the file and has not ended."""
+        return os.path.exists(f"/proc/{pid}") and not os.path.lexists(self._place / f"entered-{pid}")
 
 
-def _asking(pid: int, who: Asker, script: str) -> _Asked:
+def _withdrawing(one: _Asked) -> _Asked | None:
+    """Start the child that has the process read nothing in place of what it was asked to; None without."""
+    try:
+        return _asking(one.pid, one.asker, NOTHING)
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _asking(pid: int, who: str, script: str) -> _Asked:
     """Start the child that asks the process *pid* to read *script*. Raises OSError and SubprocessError."""
     said = open(os.memfd_create("perfzero"), "w+b")  # noqa: SIM115 - until the child has ended
     try:
         child = subprocess.Popen(
-            [who.program, "-I", "-S", "-c", _ASK, str(pid), script],
+            [who, "-I", "-S", "-c", _ASK, str(pid), script],
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=said,
             env={},
             cwd="/",
             start_new_session=True,  # a Ctrl-C at the terminal is not for it
-            **who.ids,
         )
     except BaseException:
         said.close()

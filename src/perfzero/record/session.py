@@ -50,6 +50,16 @@ HOST_EVERY_S = (1.0, 4.0, 5.0)
 LOOK_TICK_S = 0.02
 """While a look goes on: the profiler is ready and slows the program until sampling has begun."""
 
+LOOK_FREE_BYTES = 256 << 20
+"""
+So much memory has to be free on each of the program's GPUs when it is looked into. CUPTI takes some of it:
+3.2 MB a buffer, "might be larger", several to a context (cupti_activity.h of CUDA 13). A program at the brim
+would get an error in place of what it asks for next. The figure is a guess with room, not a measurement.
+"""
+
+LOOK_FREE_EVERY_S = 5.0
+"""How often to see whether it has become free: the driver takes milliseconds to tell."""
+
 FIND_GPU_EVERY_S = (1.0, 10.0)
 """How often to look whether the program uses more GPUs, at first and when some have been found."""
 FIND_GPU_FOR_S = 10.0
@@ -85,6 +95,9 @@ SURE_AFTER_S = 14.0
 
 FAILED_JUDGEMENTS = 3
 """After so many in a row nobody is asked any more whether the verdict is sure."""
+
+TOO_FULL = f"less than {LOOK_FREE_BYTES >> 20} MiB of its GPU's memory were free"
+"""Why nobody was asked."""
 
 Ending = Literal["program", "duration", "signal", "gpu", "sure"]
 
@@ -167,6 +180,8 @@ class Recorder:
         self._works_since_s: float | None = None
         self._looks: Looks | None = None
         self._entrance: Entrance | None = None  # into a program that runs already
+        self._look_free_s = -math.inf  # when memory for it was last looked for
+        self._look_refused: dict[int, tuple[int, ...]] = {}  # whom it was not free for, and their GPUs
         self._unseen = ""  # what nobody can tell of what is watched
         program = bool(target.command) or target.pid is not None
         if agent and program:
@@ -368,9 +383,10 @@ class Recorder:
 
     def _end_looks(self, looks: Looks) -> None:
         looks.hear()
+        looks.refuse(self._look_refused, TOO_FULL)
         if self._entrance is not None:
             self._entrance.close()
-            if not looks.asked:
+            if not looks.asked and not self._look_refused:
                 self._note("unseen", not_entered(*(self._entrance.closed or (self._target.pid, TOO_SHORT))))
         if problem := looks.close(self.path):
             self._note("look", problem)
@@ -507,11 +523,26 @@ class Recorder:
                 if not wanted or not self._entrance.ready(wanted):
                     return
             used = {pid: [w.gpu.index for w in self._watches if pid in (w.board.pids or ())] for pid in pids}
-            looks.ask(
-                {pid: tuple(gpus) for pid, gpus in used.items()},
-                CloseUp(self._watches),
-                period_s=max(w.step_s or 0.0 for w in self._watches),
-            )
+            waiting = {agent.pid for agent in looks.agents}
+            users = {pid: tuple(gpus) for pid, gpus in used.items() if pid in waiting}
+            if users and self._is_free_for(users):
+                looks.ask(
+                    users,
+                    CloseUp(self._watches),
+                    period_s=max(w.step_s or 0.0 for w in self._watches),
+                )
+
+    def _is_free_for(self, users: Mapping[int, tuple[int, ...]]) -> bool:
+        """Whether the GPUs have the memory that a look into *users* takes; else the look waits."""
+        now = time.monotonic()
+        if now - self._look_free_s < LOOK_FREE_EVERY_S:
+            return False
+        self._look_free_s = now
+        free = [w.board.free_bytes() for w in self._watches]
+        self._look_refused = {}
+        if any(n is not None and n < LOOK_FREE_BYTES for n in free):
+            self._look_refused = dict(users)
+        return not self._look_refused
 
     def _read_environment(self) -> None:
         """

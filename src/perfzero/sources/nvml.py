@@ -130,6 +130,11 @@ class Board:
             {c.name: np.array([row.get(c.name, NAN)], np.float64) for c in self.counters},
         )
 
+    def free_bytes(self) -> int | None:
+        """Memory of the GPU that nobody has taken, now; None where the driver does not tell."""
+        memory = None if self._device is None else _memory(self._device)
+        return None if memory is None else int(memory.free)
+
     def close(self) -> None:
         """End the NVML session."""
         if self._events is not None:
@@ -156,10 +161,7 @@ class Board:
         limit_mw = device.ask("nvmlDeviceGetEnforcedPowerLimit")
         if limit_mw:
             self.power_limit_w = limit_mw * 1e-3
-        # The second version leaves out what the driver keeps for itself, as nvidia-smi does.
-        memory = device.ask("nvmlDeviceGetMemoryInfo", nvml.nvmlMemory_v2) or device.ask(
-            "nvmlDeviceGetMemoryInfo"
-        )
+        memory = _memory(device)
         pids = _nvml.compute_pids(device)
         self.pids = None if pids is None else frozenset(pids)
         uncorrected = device.ask(
@@ -172,6 +174,13 @@ class Board:
             "ecc_uncorrected": _times(uncorrected, 1.0),
             "processes": NAN if pids is None else float(len(pids)),
         }
+
+
+def _memory(device: _nvml.Device) -> Any:
+    """The second version leaves out what the driver keeps for itself, as nvidia-smi does."""
+    return device.ask("nvmlDeviceGetMemoryInfo", device.nvml.nvmlMemory_v2) or device.ask(
+        "nvmlDeviceGetMemoryInfo"
+    )
 
 
 def _capped(device: _nvml.Device) -> dict[str, float]:
