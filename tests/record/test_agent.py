@@ -984,15 +984,31 @@ def test_a_program_with_cupy_alone_is_looked_into_by_cupti(packages: Path) -> No
     assert [look.reason for look in ended] == [WATCHED]
 
 
+def test_a_program_with_pytorch_that_another_tool_watches_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """CUPTI is taken out of the process at the end of a look: out of that tool's hands as well."""
+    monkeypatch.setenv("CUDA_INJECTION64_PATH", "/opt/tool.so")
+    with looks() as (made, ended):
+        with_look = run(MODEL + TRAIN + STATE, made)
+
+    assert with_look == (0, "x 596\n1 []\n[]\nTrue 0\n", "")
+    assert [look.reason for look in ended] == [WATCHED]
+
+
 @pytest.mark.parametrize("torchs", [True, False])
-def test_of_two_frameworks_the_one_that_uses_the_gpu_is_asked(packages: Path, torchs: bool) -> None:
-    """PyTorch has its own profiler, which asks nobody who else watches."""
+def test_of_two_frameworks_the_one_that_uses_the_gpu_is_asked(
+    packages: Path, monkeypatch: pytest.MonkeyPatch, *, torchs: bool
+) -> None:
+    """The other one looks for CUDA, of which there is none in this program."""
+    monkeypatch.delenv("CUDA_INJECTION64_PATH")
     program = MODEL + f"import cupy\ntorch.cuda.is_initialized = lambda: {torchs}\n" + TRAIN
     (packages / "torch").symlink_to(STAND_IN / "torch")
     with looks() as (made, ended):
         run(program, made, path=packages)
 
-    assert [look.reason for look in ended] == ["" if torchs else WATCHED]
+    none = "no libcupti is found: pip install nvidia-cuda-cupti"
+    assert [look.reason for look in ended] == ["" if torchs else none]
 
 
 @pytest.mark.parametrize("how", ["fork", "spawn"])

@@ -10,6 +10,7 @@ import ctypes
 import glob
 import gzip
 import importlib.util
+import io
 import itertools
 import mmap
 import platform
@@ -108,9 +109,15 @@ class StandIn:
         self.calls: list[str] = []
         self.lost = 0
         self.free = self.leaves = True
+        self.held: list[bytes] = []
+        """The records of a buffer that comes back by force only."""
 
-    def is_free(self, _: Any) -> bool:
+    def claim(self, pool: Any) -> bool:
+        self._pool = pool
         return self.free
+
+    def let_go(self) -> None:
+        self.let_go_at = len(self.calls)
 
     def now_ns(self) -> int:
         return time.time_ns() + self.ahead_ns
@@ -127,10 +134,12 @@ class StandIn:
         return self.leaves
 
     def flush(self, *, forced: bool = False) -> None:
-        if not self.script:
+        if not self.script and not (forced and self.held):
             return
         self.calls.append("flush")
         left, self.script = self.script, []
+        if forced:
+            left, self.held = left + self.held, []
         while left:
             buffer, size, _ = request(self._pool)
             if buffer is None:
@@ -285,24 +294,44 @@ def test_a_pool_that_is_closed_gives_nothing_and_its_memory_back_once_all_has_re
     assert ctypes.string_at(one, 1) + ctypes.string_at(two, 1) == b"\0\0"
 
 
-LEAVING = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)
+CALLED = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)
 
 
 @pytest.mark.parametrize("result", [0, 999])
 def test_cupti_is_taken_out_at_the_end_of_a_call_and_only_once(result: int) -> None:
-    """Not at its beginning; what cuptiFinalize returns does not matter, only that it has returned."""
-    called: list[bool] = []
-    finalize = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: called.append(pool.has_left) or result)
+    """Not at its beginning; what cuptiFinalize has returned is known afterwards."""
+    called: list[tuple[bool, int | None]] = []
+
+    def finalize() -> int:
+        called.append((pool.is_leaving, pool.result))
+        return result
+
+    made = ctypes.CFUNCTYPE(ctypes.c_int)(finalize)
     pool = cupti.Pool(buffers=1, size=64)
-    pool.leave_by(ctypes.cast(finalize, ctypes.c_void_p).value)
+    pool.leave_by(ctypes.cast(made, ctypes.c_void_p).value)
     enter, leave = ctypes.c_uint32(0), ctypes.c_uint32(1)
     seen = []
     for site in (enter, leave, enter, leave):
-        LEAVING(pool.leaving)(pool.state, 1, 2, ctypes.addressof(site))
-        seen.append((len(called), pool.has_left))
+        CALLED(pool.called)(pool.state, 1, 2, ctypes.addressof(site))
+        seen.append((len(called), pool.is_leaving, pool.result))
 
-    assert seen == [(0, False), (1, True), (1, True), (1, True)]
-    assert called == [False]
+    assert seen == [(0, False, None), (1, True, result), (1, True, result), (1, True, result)]
+    assert called == [(True, None)]
+    assert not pool.has_graphs
+
+
+def test_a_graph_of_which_cupti_tells_is_noted_and_takes_nothing_out() -> None:
+    """What it is told with is no call of CUDA: there is no end of one in it."""
+    pool = cupti.Pool(buffers=2, size=64)
+    pool.open()
+    assert not pool.has_graphs
+    CALLED(pool.called)(pool.state, 3, 18, None)
+    first = request(pool)[0]
+    assert first is not None
+    complete(pool, first, 7)
+
+    assert (pool.has_graphs, pool.is_leaving, pool.result) == (True, False, None)
+    assert pool.returned() == [(first, 7)]
 
 
 def test_another_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,6 +411,126 @@ def test_what_the_process_has_loaded_is_told_once_each() -> None:
     assert len(found) == 1
     assert Path(found[0]).is_file()
     assert list(cupti.mapped("libno.so")) == []
+
+
+class Library:
+    """Functions of libcupti and libcuda that say 0, or what *says* has for them; `did` is what was called."""
+
+    def __init__(self, **says: Any) -> None:
+        self.did: list[tuple[Any, ...]] = []
+        self._says = says
+        self.cuptiFinalize = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 0)
+
+    def __getattr__(self, name: str) -> Any:
+        def function(*arguments: Any) -> int:
+            self.did.append((name, *(a for a in arguments if isinstance(a, int))))
+            says = self._says.get(name, 0)
+            return int(says() or 0) if callable(says) else says
+
+        return function
+
+
+def library(version: int = 130001, **says: Any) -> tuple[Any, Library]:
+    made, calls = object.__new__(cupti.Cupti), Library(**says)
+    made.library = made._driver = calls
+    made.version, made._handle = version, None
+    return made, calls
+
+
+@pytest.mark.parametrize(
+    ("version", "graphs"), [(24, [13, 18, 20]), (130001, [13, 18, 20, 22, 23])], ids=["12.6", "13.0"]
+)
+def test_cupti_is_ours_from_the_beginning_to_the_end_and_tells_of_graphs(
+    version: int, graphs: list[int]
+) -> None:
+    """So nobody else subscribes meanwhile, whose callbacks would get our buffers."""
+    made, calls = library(version)
+    assert made.claim(cupti.Pool(buffers=1, size=64))
+    made.start(cupti.Pool(buffers=1, size=64))
+    assert "cuptiUnsubscribe" not in [name for name, *_ in calls.did]
+    made.let_go()
+    made.let_go()
+
+    names = [name for name, *_ in calls.did]
+    assert [told for name, *told in calls.did if name == "cuptiEnableCallback"] == [
+        [1, 3, graph] for graph in graphs
+    ]
+    assert names.count("cuptiUnsubscribe") == 1
+    # Threads share buffers, which must be said before all else.
+    assert ("cuptiActivitySetAttribute", 9) in calls.did
+    assert names.index("cuptiActivitySetAttribute") < names.index("cuptiActivityRegisterCallbacks")
+
+
+@pytest.mark.parametrize("says", [12, 39])
+def test_a_cupti_that_has_a_subscriber_is_not_ours(says: int) -> None:
+    made, calls = library(cuptiSubscribe=says)
+    assert not made.claim(cupti.Pool(buffers=1, size=64))
+    made.let_go()
+    assert calls.did == [("cuptiSubscribe",)]
+
+
+@pytest.mark.parametrize("result", [0, 999])
+def test_a_cupti_that_could_not_be_taken_out_is_left_to_others(result: int) -> None:
+    """One that is out has no subscriber any more."""
+    pool, site = cupti.Pool(buffers=1, size=64), ctypes.c_uint32(1)
+    made, calls = library(
+        cuDriverGetVersion=lambda: CALLED(pool.called)(pool.state, 1, 2, ctypes.addressof(site))
+    )
+    calls.cuptiFinalize = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: result)
+    assert made.claim(pool)
+    left = made.leave(pool)
+    made.let_go()
+
+    assert left is (result == 0)
+    assert ("cuptiUnsubscribe" in [name for name, *_ in calls.did]) is (result != 0)
+
+
+def test_who_comes_while_another_thread_takes_cupti_out_waits_for_that() -> None:
+    pool, site = cupti.Pool(buffers=1, size=64), ctypes.c_uint32(1)
+    began = threading.Event()
+
+    def finalize() -> int:
+        began.set()
+        time.sleep(0.1)
+        return 0
+
+    call = lambda: CALLED(pool.called)(pool.state, 1, 2, ctypes.addressof(site))  # noqa: E731
+    theirs = threading.Thread(target=call)
+
+    def version() -> None:
+        theirs.start()
+        began.wait()
+        call()
+
+    made, calls = library(cuDriverGetVersion=version)
+    calls.cuptiFinalize = ctypes.CFUNCTYPE(ctypes.c_int)(finalize)
+    assert made.claim(pool)
+    assert made.leave(pool)
+    theirs.join()
+    made.let_go()
+    assert "cuptiUnsubscribe" not in [name for name, *_ in calls.did]
+
+
+def test_one_that_hangs_in_it_is_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cupti, "LEAVE_WITHIN_S", 0.02)
+    pool = cupti.Pool(buffers=1, size=64)
+    made, calls = library(cuDriverGetVersion=lambda: setattr(pool._word(cupti._LEAVING), "value", 1))
+    assert made.claim(pool)
+    assert not made.leave(pool)
+    made.let_go()
+    assert "cuptiUnsubscribe" not in [name for name, *_ in calls.did]
+
+
+@pytest.mark.parametrize("result", [0, 3, 100])
+def test_a_program_that_has_not_begun_to_use_cuda_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, result: int
+) -> None:
+    """A child that it forks later could not use CUDA any more, had CUPTI begun in it."""
+    driver = SimpleNamespace(cuDeviceGetCount=lambda _: result, cuDriverGetVersion=lambda _: 1)
+    monkeypatch.setattr(cupti.ctypes, "CDLL", lambda *_: driver)
+    monkeypatch.setattr(cupti, "mapped", lambda name: iter(["/x/libcuda.so.1"] if "cuda.so" in name else []))
+    with pytest.raises(cupti.Refused, match="not used it yet" if result == 3 else "no libcupti is found"):
+        cupti.find_cupti()
 
 
 # --- records ---
@@ -636,15 +785,124 @@ def test_cupti_is_left_in_where_a_graph_was_replayed_for_without_it_the_next_rep
     assert "leave" not in stand_in.calls
 
 
-def test_cupti_is_left_in_where_not_all_records_were_seen(
+ENDED = [kernel(0, 20_000 + 10 * n) for n in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("script", "held", "out", "leaves"),
+    [
+        (ENDED, [], False, True),
+        ([*ENDED, kernel(0, 0, 0)], [], False, False),
+        ([*ENDED, kernel(0, 20_000, -20_000)], [], False, False),
+        (ENDED, ENDED, False, False),
+        (ENDED, [], True, False),
+    ],
+    ids=["all", "not-begun", "not-ended", "by-force", "kept"],
+)
+def test_cupti_is_left_in_where_not_all_was_seen_for_it_may_be_of_a_graph(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: Any, held: Any, *, out: bool, leaves: bool
+) -> None:
+    """What has not begun or ended, a buffer that came back by force, and one that did not."""
+    stand_in = StandIn(list(script))
+    stand_in.held = list(held)
+    if out:
+        monkeypatch.setattr(stand_in, "stop", lambda: request(stand_in._pool))
+    _, said = looked(monkeypatch, stand_in, tmp_path / "trace")
+
+    assert ("stays" in said, "leave" in stand_in.calls) == (not leaves, leaves)
+
+
+def test_an_empty_buffer_that_comes_back_by_force_does_not_matter() -> None:
+    pool, stand_in = cupti.Pool(), StandIn(list(ENDED))
+    kept: list[int | None] = []
+    plain = stand_in.flush
+
+    def flush(*, forced: bool = False) -> None:
+        plain(forced=forced)
+        if forced and kept and kept[0]:
+            complete(pool, kept.pop() or 0, 0)
+
+    stand_in.flush = flush  # type: ignore[method-assign]
+    made = cupti.Stretch(stand_in, pool)
+    made.prepare()
+    made.begin()
+    time.sleep(0.05)
+    made.end()
+    kept.append(request(pool)[0])
+    made.collect()
+    assert made.give_back()
+
+
+def test_cupti_is_left_in_where_a_graph_was_made_meanwhile_though_none_was_replayed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    stand_in = StandIn([kernel(0, 20_000)])
-    monkeypatch.setattr(cupti.Stretch, "is_full", True)
+    """CuPy captures one in the stretch, and replays it later."""
+    stand_in = StandIn(list(ENDED))
+    monkeypatch.setattr(
+        stand_in, "stop", lambda: CALLED(stand_in._pool.called)(stand_in._pool.state, 3, 13, None)
+    )
     _, said = looked(monkeypatch, stand_in, tmp_path / "trace")
 
     assert said["stays"] is True
-    assert stand_in.calls == ["start", "stop", "flush"]
+    assert "leave" not in stand_in.calls
+
+
+def test_full_buffers_alone_leave_nothing_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """48 threads that launch a kernel each take as many, where CUPTI has buffers by thread."""
+    stand_in = StandIn(list(ENDED))
+    monkeypatch.setattr(cupti.Stretch, "is_full", True)
+    _, said = looked(monkeypatch, stand_in, tmp_path / "trace")
+
+    assert said == {"refused": "nothing ran on its GPU meanwhile"}  # so short was the stretch
+    assert stand_in.calls == ["start", "stop", "flush", "leave"]
+
+
+def test_kernels_that_still_run_are_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """CUPTI returns their buffer when they have ended: then CUPTI leaves."""
+    monkeypatch.setattr(cupti, "RUNNING_S", 5.0)
+    stand_in = StandIn(list(ENDED))
+    plain, until = stand_in.flush, time.monotonic() + 0.4
+
+    def flush(*, forced: bool = False) -> None:
+        if stand_in.script and "stop" in stand_in.calls and not hasattr(stand_in, "buffer"):
+            stand_in.buffer = request(stand_in._pool)[0]  # type: ignore[attr-defined]
+        if time.monotonic() > until:
+            complete(stand_in._pool, stand_in.buffer, 0)  # type: ignore[attr-defined]
+            plain(forced=forced)
+
+    stand_in.flush = flush  # type: ignore[method-assign]
+    _, said = looked(monkeypatch, stand_in, tmp_path / "trace")
+    assert list(said) == ["looked"]
+
+
+def test_what_reading_the_records_takes_is_told_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The program's threads want the GIL meanwhile."""
+
+    def busy(seconds: float) -> int:
+        until = time.thread_time() + seconds
+        while time.thread_time() < until:
+            pass
+        return 0
+
+    stand_in = StandIn(list(ENDED))
+    monkeypatch.setattr(stand_in, "dropped", lambda: busy(0.2))
+    _, said = looked(monkeypatch, stand_in, tmp_path / "trace")
+
+    assert 0.2 < said["looked"]["cost_s"] < 0.3
+
+
+def test_a_stretch_ends_when_as_much_has_come_back_as_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cupti, "MOST_RECORDS", 4)
+    pool = cupti.Pool(buffers=64, size=1024)
+    made = cupti.Stretch(StandIn([]), pool)
+    made.prepare()
+    first, second = request(pool)[0], request(pool)[0]
+    assert first is not None
+    assert second is not None
+    complete(pool, first, 900)
+    assert not made.is_full
+    complete(pool, second, 92)
+    assert made.is_full
 
 
 @pytest.mark.parametrize(
@@ -697,9 +955,102 @@ def test_cupti_in_another_tools_hands_is_left_to_it(monkeypatch: pytest.MonkeyPa
     assert (recorder.told, stand_in.calls) == ([], [])
 
 
-def test_a_program_that_profiles_itself_with_jax_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    jax: Any = SimpleNamespace(_profile_state=SimpleNamespace(profile_session=None))
+@pytest.mark.parametrize(("name", "value"), [("profile_session", object()), ("server", object())])
+def test_a_program_that_profiles_itself_with_jax_or_lets_others_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: object
+) -> None:
+    jax: Any = SimpleNamespace(_profile_state=SimpleNamespace(profile_session=None), _profiler_server=None)
     monkeypatch.setitem(sys.modules, "jax._src.profiler", jax)
     assert cupti.refusal() == ""
-    jax._profile_state.profile_session = object()
-    assert cupti.refusal() == "the program profiles itself"
+    if name == "server":
+        jax._profiler_server = value
+        assert "may profile it at any time" in cupti.refusal()
+    else:
+        jax._profile_state.profile_session = value
+        assert cupti.refusal() == "the program profiles itself"
+
+
+@pytest.mark.parametrize("name", ["cupti", "nvrx_cupti_module"])
+def test_a_program_that_uses_cupti_itself_is_left_alone(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setitem(sys.modules, name, SimpleNamespace())
+    assert cupti.refusal(may_stay=True) == f"it uses CUPTI itself (its module {name})"
+
+
+def modules(begin: Any) -> dict[str, Any]:
+    """What profiles a program: in each, *begin* is called last."""
+    profile: Any = type("profile", (), {"_prepare_trace": lambda _: begin()})
+    return {
+        "jax._src.profiler": SimpleNamespace(
+            _profiler=SimpleNamespace(ProfilerSession=lambda _: begin(), start_server=lambda _: begin())
+        ),
+        "jax._src.lib.mosaic_gpu": SimpleNamespace(_mosaic_gpu_ext=SimpleNamespace(_cupti_init=begin)),
+        "torch.autograd.profiler": SimpleNamespace(profile=profile),
+    }
+
+
+WAYS = {
+    "session": lambda m: m["jax._src.profiler"]._profiler.ProfilerSession(0),
+    "server": lambda m: m["jax._src.profiler"]._profiler.start_server(0),
+    "mosaic": lambda m: m["jax._src.lib.mosaic_gpu"]._mosaic_gpu_ext._cupti_init(),
+    "torch": lambda m: m["torch.autograd.profiler"].profile()._prepare_trace(),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("when", ["start", "stop"])
+def test_a_look_makes_way_for_the_programs_own_profiler(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str, when: str
+) -> None:
+    """Theirs begins when CUPTI is out, and nothing of ours is left around it."""
+    stand_in, began = StandIn(list(ENDED)), threading.Event()
+    monkeypatch.setattr(cupti, "STRETCH_S", 5.0 if when == "start" else 0.05)
+    monkeypatch.setattr(cupti, "RUNNING_S", 0.05 if when == "start" else 5.0)
+    at: list[int] = []
+    found = modules(lambda: at.append(len(stand_in.calls)))
+    for name, module in found.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    before = [getattr(*what) for what in cupti.profilers()]
+    assert len(before) == 4
+    plain = getattr(stand_in, when)
+
+    def then(*arguments: Any) -> None:
+        plain(*arguments)
+        if when == "stop":
+            request(stand_in._pool)  # a buffer that is out is not waited for either
+        began.set()
+
+    monkeypatch.setattr(stand_in, when, then)
+    theirs = threading.Thread(target=lambda: (began.wait(), WAYS[way](found)))
+    theirs.start()
+    begun = time.monotonic()
+    _, said = looked(monkeypatch, stand_in, tmp_path / "trace")
+    theirs.join(5)
+
+    assert time.monotonic() - begun < 2
+    assert said.get("refused", "") == ("the program profiles itself" if when == "start" else "")
+    assert at == [len(stand_in.calls)]
+    assert stand_in.let_go_at == len(stand_in.calls)
+    assert [getattr(*what) for what in cupti.profilers()] == before
+
+
+def test_a_trace_is_not_written_to_its_end_where_somebody_waits() -> None:
+    made, found, begun_ns = traced(StandIn([kernel(0, 20_000 + n) for n in range(200)]), cupti.Pool())
+    made.hurry()
+    written = io.StringIO()
+    with pytest.raises(cupti.Refused, match="the program profiles itself"):
+        cupti.write(found, made, base_ns=begun_ns, to=written, rest_s=0)
+    assert written.getvalue().count("loop_fusion") == 64
+
+
+def test_a_profiler_of_the_programs_waits_for_a_look_that_does_not_end_for_a_while_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cupti, "WAY_S", 0.05)
+    ran: list[int] = []
+    found = modules(lambda: ran.append(1))
+    for name, module in found.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    way = cupti.Way(lambda: None)
+    WAYS["torch"](found)
+    way.end()
+    assert ran == [1]

@@ -178,7 +178,7 @@ def _deaf() -> None:
     it. It is blocked here and not where the thread is started: there a handler of the program's would run,
     and what that raises would be lost.
     """
-    import _signal
+    import _signal  # type: ignore[import-not-found]
 
     numbers = {getattr(_signal, name, 0) for name in FAULTS}
     _signal.pthread_sigmask(_signal.SIG_BLOCK, set(_signal.valid_signals()) - numbers)
@@ -374,7 +374,10 @@ def _refusal() -> str:
     for name in ("torch.nn.modules.module", "torch.optim.optimizer", "torch.autograd.profiler"):
         if name not in sys.modules:
             return f"{name} is not loaded"
-    return "the program profiles itself" if _profiles(sys.modules["torch"]) else ""
+    if _profiles(sys.modules["torch"]):
+        return "the program profiles itself"
+    refused: str = _cupti().refusal(may_stay=True)  # whether that is so `_stays` knows
+    return refused
 
 
 def _profiles(torch: Any) -> bool:

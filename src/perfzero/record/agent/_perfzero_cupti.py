@@ -4,14 +4,21 @@ The look inside a program without PyTorch: CUPTI's records of its kernels, copie
 JAX, CuPy, numba: whatever gives work to the GPU through CUDA, CUPTI tells what ran there and when, without
 the framework's help. There are no modules and no operators then; under XLA a kernel's name says what was
 fused. The agent's thread does all of it (`_perfzero_agent`, of which this file is the second half); the
-program's threads run nothing of ours but the two functions below. Standard library only, Python 3.8 or later.
+program's threads run nothing of ours but the functions of machine code below. Standard library only, Python
+3.8 or later.
 
     refuse   where another tool has CUPTI, or the program profiles itself
-    find     libcupti: the one that the process has, or that of its CUDA; "found" is said
+    find     libcupti: the one that the process has, or that of its CUDA; its only subscriber is ours from now
+             on; "found" is said
     prepare  at the recorder's word CUPTI is switched on; "ready" is said
     trace    from the recorder's next word on, for a stretch of time: there are no marks of steps
     end      CUPTI is switched off, and its records are read and written as a trace of PyTorch's profiler
-    leave    CUPTI is taken out of the process
+    leave    CUPTI is taken out of the process, or only left to others
+
+There is one pair of callbacks for buffers in a process: whoever profiles it in the midst of a look would get
+our buffers, and free them (jaxlib's mosaic_gpu_ext.cc). While we are CUPTI's subscriber nobody else can be,
+and those that would give up for good then (PyTorch's pull request 191944) are let go first: what begins to
+profile in JAX and PyTorch ends the look, and waits for that (`Way`).
 
 CUPTI asks for buffers, and gives them back, in the thread that calls CUDA, or in one of its own. Python may
 not be called there: a ctypes callback waits for the GIL, which another thread may hold that itself waits for
@@ -23,15 +30,17 @@ soon as CUPTI has returned all of its buffers.
 
 CUPTI that is switched off still costs: launches take a third longer (`TEARDOWN` in `_perfzero_agent`). It can
 be taken out at the end of a call of CUDA (cuptiFinalize, cupti_activity.h). So the agent calls CUDA itself,
-for its version, and a third function of machine code (`LEAVING`), which CUPTI calls there, takes it out. That
+for its version, and a third function of machine code (`CALLED`), which CUPTI calls there, takes it out. That
 works since CUDA 12.6; with an older CUPTI there is no look.
 
 But where CUDA graphs ran meanwhile that ends the program: three of three in JAX, whose graphs are made anew
 and changed all the time, met an illegal access of memory (Xid 31) with their next replay, and none of six
 without graphs (JAX 0.11 and CuPy 14.2, CUDA 13.0, an H200, 2026-11-30). So CUPTI stays where a record names a
-node of a graph, or not all records were seen; steps of that program took 1.5 % longer from then on. Of JAX it
-is known beforehand, for it makes graphs unless it is told not to: there is no look then, unless one was asked
-for all the same (`may_stay`).
+node of a graph; where one is made or changed meanwhile, though it may be replayed only later, of which CUPTI
+calls the same function (`GRAPHS`); and where not all was seen: a record that found no room or has not ended,
+a buffer that has not come back, or only by force. Steps of that program took 1.5 % longer from then on. Of
+JAX it is known beforehand, for it makes graphs unless it is told not to: there is no look then, unless one
+was asked for all the same (`may_stay`).
 
 Times: those of records are CUPTI's own. It is asked for the time between two readings of Unix time, before
 and after the stretch, and what lies between is converted in proportion. Records outside of the stretch's time
@@ -69,11 +78,17 @@ BUFFER = 1 << 20
 BUFFERS = 64
 """300,000 kernels, as many as a process can launch in a second. What is not used takes no memory."""
 
+PER_THREAD = 9
+"""CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER: else 64 buffers are those of 64 threads, however empty."""
+
 NEARLY_ALL = 3 / 4
 """Of the buffers; when so many are gone the stretch ends, so that none is refused."""
 
 MOST_RECORDS = 60_000
 """Written of a trace, each in some 10 us of CPU; the stretch is cut to that of these."""
+
+LONGEST_RECORD = 248
+"""Bytes, in CUDA 13.5. When so many records' have come back the stretch ends, for no more would be kept."""
 
 POLL_S = 0.01
 PREPARE_WITHIN_S = 60.0
@@ -82,8 +97,18 @@ PREPARE_WITHIN_S = 60.0
 GO_WITHIN_S = 5.0
 """How long CUPTI, once it is on, waits for the recorder's word."""
 
-RUNNING_S = 0.5
-"""How long kernels that run at the end of the stretch are waited for."""
+RUNNING_S = 5.0
+"""
+How long kernels that run or wait at the end of the stretch are waited for, by nobody but our thread.
+
+A host may be a thousand launches ahead. What has not ended by then cannot be known to be of no graph.
+"""
+
+WAY_S = 10.0
+"""How long a profiler of the program's own waits for our look to end; then it finds CUPTI taken."""
+
+LEAVE_WITHIN_S = 5.0
+"""How long another thread may be about to take CUPTI out, whose call of CUDA came before ours."""
 
 AT_ONCE = 64
 """Events written before the program's threads may have the GIL: half a millisecond."""
@@ -98,6 +123,24 @@ OLDEST = 24
 
 DRIVER_API, DRIVER_VERSION = 1, 2
 """CUPTI_CB_DOMAIN_DRIVER_API, and in it CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion."""
+
+RESOURCES = 3
+"""CUPTI_CB_DOMAIN_RESOURCE."""
+
+GRAPHS = (13, 18, 20)
+"""In it: a node of a graph was created, an executable graph, and a node was cloned."""
+
+CHANGES = (22, 23)
+"""A node was updated, and parameters were set in an executable graph: told since CUDA 13.0."""
+
+TELLS_CHANGES = 130000
+"""cuptiGetVersion of CUDA 13.0."""
+
+UNUSED = 3
+"""CUDA_ERROR_NOT_INITIALIZED."""
+
+TOOLS = ("cupti", "nvrx_cupti_module")
+"""Modules that use CUPTI: NVIDIA's for Python, as PyTorch's monitor does, and its detection of stragglers."""
 
 SUBSCRIBED = (12, 39)
 """CUPTI_ERROR_MAX_LIMIT_REACHED, until CUDA 11, and CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED."""
@@ -135,7 +178,7 @@ _MEMORY[7] = "Managed Static"
 LONGEST_NAME = 4096
 
 # What lies in the pool's first page; the machine code knows these places.
-_TAKEN, _BASE, _SIZE, _LEFT, _ALL, _LEAVING, _FINALIZE, _RESULT, _RETURNED = range(0, 72, 8)
+_TAKEN, _BASE, _SIZE, _LEFT, _ALL, _LEAVING, _FINALIZE, _RESULT, _GRAPHS, _RETURNED = range(0, 80, 8)
 
 PAGE, ROOM = 4096, 128
 """Bytes of a page, and between the beginnings of two functions in it."""
@@ -174,13 +217,15 @@ COMPLETED = (
     b"\x49\x3b\x41\x20"  # cmp   rax, [r9 + 32]        none of ours?
     b"\x73\x08"  # jae   out
     b"\x49\xff\xc0"  # inc   r8                    validSize + 1: 0 is one that is out
-    b"\x4d\x89\x44\xc1\x40"  # mov   [r9 + 8 * rax + 64], r8
+    b"\x4d\x89\x44\xc1\x48"  # mov   [r9 + 8 * rax + 72], r8
     b"\xc3"  # out: ret
 )
 """void completed(CUcontext, uint32_t stream, uint8_t *buffer, size_t size, size_t validSize)."""
 
-LEAVING = (
+CALLED = (
     b"\xf3\x0f\x1e\xfa"  # endbr64
+    b"\x83\xfe\x03"  # cmp   esi, 3                 CUPTI_CB_DOMAIN_RESOURCE?
+    b"\x74\x1f"  # je    graph
     b"\x83\x39\x01"  # cmp   dword [rcx], 1         callbackSite: CUPTI_API_EXIT?
     b"\x75\x19"  # jne   out
     b"\xb8\x01\x00\x00\x00"  # mov   eax, 1
@@ -193,8 +238,13 @@ LEAVING = (
     b"\xff\xc0"  # inc   eax                    its result + 1: 0 is not yet
     b"\x48\x89\x47\x38"  # mov   [rdi + 56], rax
     b"\xc3"  # out: ret
+    b"\x48\xc7\x47\x40\x01\x00\x00\x00"  # graph: mov qword [rdi + 64], 1
+    b"\xc3"  # ret
 )
-"""void leaving(void *STATE, CUpti_CallbackDomain, CUpti_CallbackId, const CUpti_CallbackData *)."""
+"""void called(void *STATE, CUpti_CallbackDomain, CUpti_CallbackId, const CUpti_CallbackData *)."""
+
+
+PROFILES = "the program profiles itself"
 
 
 class Refused(Exception):
@@ -205,8 +255,9 @@ class Pool:
     """
     Buffers that machine code hands out and takes back, `requested` and `completed` its addresses.
 
-    A third piece of it, `leaving`, takes CUPTI out where it is called with `state` as user data. All memory
-    stays mapped for as long as the process lives: whoever has the addresses may call them.
+    A third piece of it, `called`, is CUPTI's to call with `state` as user data. It notes where it is told of
+    a graph, and takes CUPTI out at the end of a call of CUDA. All memory stays mapped for as long as the
+    process lives: whoever has the addresses may call them.
     """
 
     def __init__(self, buffers: int = BUFFERS, size: int = BUFFER) -> None:
@@ -226,8 +277,8 @@ class Pool:
         for place, value in ((_BASE, self._base), (_SIZE, size), (_LEFT, 0), (_ALL, buffers)):
             self._word(place).value = value
         code = self._map(PAGE)
-        self.requested, self.completed, self.leaving = range(code, code + 3 * ROOM, ROOM)
-        for number, function in enumerate((REQUESTED, COMPLETED, LEAVING)):
+        self.requested, self.completed, self.called = range(code, code + 3 * ROOM, ROOM)
+        for number, function in enumerate((REQUESTED, COMPLETED, CALLED)):
             function = function.replace(b"%s", struct.pack("<Q", self.state))
             ctypes.memmove(code + number * ROOM, function, len(function))
         if self._libc.mprotect(code, PAGE, 5):  # PROT_READ | PROT_EXEC
@@ -266,13 +317,24 @@ class Pool:
         return found
 
     def leave_by(self, finalize: int) -> None:
-        """Let `leaving` call the function at this address, cuptiFinalize; once."""
+        """Let `called` call the function at this address, cuptiFinalize; once."""
         self._word(_FINALIZE).value = finalize
 
     @property
-    def has_left(self) -> bool:
-        """Whether it has, and it has returned."""
-        return bool(self._word(_RESULT).value)
+    def is_leaving(self) -> bool:
+        """Whether it calls that, or has."""
+        return bool(self._word(_LEAVING).value)
+
+    @property
+    def result(self) -> int | None:
+        """What that has returned; None before."""
+        told = self._word(_RESULT).value
+        return told - 1 if told else None
+
+    @property
+    def has_graphs(self) -> bool:
+        """Whether graphs were made or changed."""
+        return bool(self._word(_GRAPHS).value)
 
     def forget(self) -> None:
         """Give the buffers' memory back to the system, if all have come back."""
@@ -292,6 +354,7 @@ class Cupti:
         self.version = version.value
         if self.version < OLDEST:
             raise Refused("its CUPTI is older than CUDA 12.6, and with it the program would stay slower")
+        self._handle: Any = None
         self._driver: Any = next((ctypes.CDLL(path) for path in mapped("libcuda.so")), None)
         if self._driver is None:
             raise Refused("it has not loaded CUDA")
@@ -306,35 +369,42 @@ class Cupti:
         self.library.cuptiGetResultString(result, ctypes.byref(text))
         return (text.value or b"error %d" % result).decode(errors="replace")
 
-    def _subscribe(self, pool: Pool) -> Any:
-        """Have `Pool.leaving` called where that is wished; None where another tool has this place."""
+    def claim(self, pool: Pool) -> bool:
+        """
+        Subscribe to CUPTI's callbacks, so that `pool` hears of graphs from now on; False where another has.
+
+        There is one subscriber in a process. CUPTI is there from now on.
+        """
         handle = ctypes.c_void_p()
         result = self.library.cuptiSubscribe(
-            ctypes.byref(handle), ctypes.c_void_p(pool.leaving), ctypes.c_void_p(pool.state)
+            ctypes.byref(handle), ctypes.c_void_p(pool.called), ctypes.c_void_p(pool.state)
         )
-        if result and result not in SUBSCRIBED:
+        if result in SUBSCRIBED:
+            return False
+        if result:
             raise Refused(f"cuptiSubscribe: {self._meaning(result)}")
-        return None if result else handle
+        self._handle = handle
+        for callback in GRAPHS + (CHANGES if self.version >= TELLS_CHANGES else ()):
+            self._call("cuptiEnableCallback", 1, handle, RESOURCES, callback)
+        return True
 
-    def is_free(self, pool: Pool) -> bool:
-        """Whether no other tool, such as a profiler, has subscribed to its callbacks. CUPTI is there then."""
-        handle = self._subscribe(pool)
+    def let_go(self) -> None:
+        """Leave CUPTI to others, if we have it."""
+        handle, self._handle = self._handle, None
         if handle is not None:
-            self._call("cuptiUnsubscribe", handle)
-        return handle is not None
+            self.library.cuptiUnsubscribe(handle)
 
     def leave(self, pool: Pool) -> bool:
         """Take CUPTI out of the process; whether that was done."""
-        handle = self._subscribe(pool)
-        if handle is None:
-            return False
         pool.leave_by(ctypes.cast(self.library.cuptiFinalize, ctypes.c_void_p).value or 0)
-        self._call("cuptiEnableCallback", 1, handle, DRIVER_API, DRIVER_VERSION)
+        self._call("cuptiEnableCallback", 1, self._handle, DRIVER_API, DRIVER_VERSION)
         self._driver.cuDriverGetVersion(ctypes.byref(ctypes.c_int()))
-        if not pool.has_left:
-            self._call("cuptiUnsubscribe", handle)
-            return False
-        return True
+        deadline = time.monotonic() + LEAVE_WITHIN_S
+        while pool.is_leaving and pool.result is None and time.monotonic() < deadline:
+            time.sleep(POLL_S)  # in the same call of another thread
+        if pool.result == 0 or (pool.is_leaving and pool.result is None):
+            self._handle = None  # it has gone, or goes: nothing is to be done with it any more
+        return pool.result == 0
 
     def now_ns(self) -> int:
         """The time by which records are dated; once CUPTI has started."""
@@ -344,6 +414,9 @@ class Cupti:
         return now.value
 
     def start(self, pool: Pool) -> None:
+        # Before all else; a CUPTI that refuses has been at work before, and fills its buffers by thread.
+        size, never = ctypes.c_size_t(1), ctypes.c_uint8(0)
+        self.library.cuptiActivitySetAttribute(PER_THREAD, ctypes.byref(size), ctypes.byref(never))
         self._call(
             "cuptiActivityRegisterCallbacks", ctypes.c_void_p(pool.requested), ctypes.c_void_p(pool.completed)
         )
@@ -390,9 +463,7 @@ def records(cupti: Any, buffers: list[tuple[int, int]]) -> Iterator[Record]:
             if not kind or length < _LEAST or at + length > buffer + size:
                 break
             if kind in _LEAST_OF and length >= _LEAST_OF[kind]:
-                start_ns, end_ns = _TIMES.unpack(ctypes.string_at(at + 16, 16))
-                if 0 < start_ns <= end_ns:  # else it has not ended
-                    yield Record(kind, at, length, start_ns, end_ns)
+                yield Record(kind, at, length, *_TIMES.unpack(ctypes.string_at(at + 16, 16)))
             at += length
 
 
@@ -459,6 +530,10 @@ def mapped(name: str) -> Iterator[str]:
 
 def find_cupti() -> Cupti:
     """The libcupti that the process has, or else that of its CUDA. Raises `Refused`."""
+    for path in mapped("libcuda.so"):
+        # It asks without beginning; CUPTI may begin, and a child that is forked later could use no CUDA then.
+        if ctypes.CDLL(path).cuDeviceGetCount(ctypes.byref(ctypes.c_int())) == UNUSED:
+            raise Refused("it has loaded CUDA, but not used it yet")
     for path in mapped("libcupti.so"):
         return Cupti(path)
     driver = _driver_major()
@@ -512,15 +587,84 @@ def refusal(*, may_stay: bool = False) -> str:
     for name in ("CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID"):
         if os.environ.get(name):
             return f"another tool watches it ({name} is set)"
-    state = getattr(sys.modules.get("jax._src.profiler"), "_profile_state", None)
-    if getattr(state, "profile_session", None) is not None:
-        return "the program profiles itself"
+    for name in TOOLS:
+        if name in sys.modules:
+            return f"it uses CUPTI itself (its module {name})"
+    jax = sys.modules.get("jax._src.profiler")
+    if getattr(getattr(jax, "_profile_state", None), "profile_session", None) is not None:
+        return PROFILES
+    if getattr(jax, "_profiler_server", None) is not None:
+        return "a server of jax.profiler listens in it, which may profile it at any time"
     if makes_graphs() and not may_stay:
         return (
             "it makes CUDA graphs, so CUPTI could not be taken out of it, "
             "and its steps would stay 1.5 % longer; --agent looks all the same"
         )
     return ""
+
+
+def profilers() -> Iterator[tuple[Any, str]]:
+    """What this process has that begins to profile it by CUPTI: where it is looked up, and its name."""
+    jax, torch = sys.modules.get("jax._src.profiler"), sys.modules.get("torch.autograd.profiler")
+    mosaic = sys.modules.get("jax._src.lib.mosaic_gpu")
+    for owner, name in (
+        (getattr(jax, "_profiler", None), "ProfilerSession"),
+        (getattr(jax, "_profiler", None), "start_server"),
+        (getattr(getattr(jax, "xla_client", None), "profiler", None), "ProfilerSession"),  # JAX before 0.7
+        (getattr(getattr(jax, "xla_client", None), "profiler", None), "start_server"),
+        (getattr(mosaic, "_mosaic_gpu_ext", None), "_cupti_init"),
+        (getattr(torch, "profile", None), "_prepare_trace"),
+    ):
+        if hasattr(owner, name):
+            yield owner, name
+
+
+class Way:
+    """
+    The program's own profilers go first: what begins one in the midst of our look waits until that is over.
+
+    *hurry* is called then, in the program's thread. `end` puts back what was there before.
+    """
+
+    def __init__(self, hurry: Any) -> None:
+        self._hurry = hurry
+        self._is_over = False
+        self._wrapped: list[tuple[Any, str, Any, Any]] = []
+        os.register_at_fork(after_in_child=self.end)  # the look is its parent's
+        for owner, name in profilers():
+            self._guard(owner, name)
+
+    def _guard(self, owner: Any, name: str) -> None:
+        way, theirs = self, getattr(owner, name)
+
+        def ours(*args: Any, **kwargs: Any) -> Any:
+            way._make()
+            return theirs(*args, **kwargs)
+
+        for known in ("__module__", "__name__", "__qualname__", "__doc__"):
+            try:
+                setattr(ours, known, getattr(theirs, known))
+            except (AttributeError, TypeError):
+                pass
+        try:
+            setattr(owner, name, ours)
+        except (AttributeError, TypeError):
+            return
+        self._wrapped.append((owner, name, theirs, ours))
+
+    def _make(self) -> None:
+        deadline = time.monotonic() + WAY_S
+        self._hurry()
+        while not self._is_over and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    def end(self) -> None:
+        """Whoever waits goes on."""
+        wrapped, self._wrapped = self._wrapped, []
+        for owner, name, theirs, ours in wrapped:
+            if getattr(owner, name, None) is ours:
+                setattr(owner, name, theirs)
+        self._is_over = True
 
 
 class Record:
@@ -532,6 +676,11 @@ class Record:
         self.kind, self.address, self.length, self.start_ns, self.end_ns = (
             kind, address, length, start_ns, end_ns,
         )  # fmt: skip
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it says when."""
+        return 0 < self.start_ns <= self.end_ns
 
     @property
     def is_of_graph(self) -> bool:
@@ -578,7 +727,14 @@ class Stretch:
         self._moments: list[tuple[int, int]] = []
         self._running = False
         self._graphs: bool | None = False  # whether any ran while CUPTI was on; None: not known
+        self._collected = False
+        self.hurried = False
+        """The program is to profile itself: nothing is to be waited for any more."""
         self.cost_s = 0.0
+
+    def hurry(self) -> None:
+        """End as soon as can be; from another thread."""
+        self.hurried = True
 
     def prepare(self) -> None:
         """Switch CUPTI on. Raises `Refused`."""
@@ -595,8 +751,9 @@ class Stretch:
 
     @property
     def is_full(self) -> bool:
-        """Whether the buffers will soon be used up."""
-        return self._pool.taken >= NEARLY_ALL * self._pool.buffers
+        """Whether the buffers will soon be used up, or hold as much as is kept."""
+        filled = sum(size for _, size in self._pool.returned())
+        return self._pool.taken >= NEARLY_ALL * self._pool.buffers or filled >= MOST_RECORDS * LONGEST_RECORD
 
     def stop(self) -> None:
         """Switch CUPTI off, wherever it is."""
@@ -613,30 +770,47 @@ class Stretch:
 
     def collect(self) -> list[Record]:
         """What ran in the stretch, by its start. Raises `Refused`."""
+        begun, self._collected = time.thread_time(), True
+        try:
+            is_whole = self._fetch()
+            dropped = self._cupti.dropped()
+            if dropped:
+                raise Refused(f"CUPTI dropped {dropped} of its records")
+            return self._records(is_whole=is_whole)
+        finally:
+            self.cost_s += time.thread_time() - begun
+
+    def _fetch(self) -> bool:
+        """Have all buffers returned; whether all that is in them has ended."""
         # Kernels that run are waited for: until then CUPTI keeps the buffer that they are in.
         deadline = time.monotonic() + RUNNING_S
-        while len(self._pool.returned()) < self._pool.taken and time.monotonic() < deadline:
-            self._cupti.flush()
+        self._cupti.flush()
+        while len(self._pool.returned()) < self._pool.taken and not self.hurried:
+            if time.monotonic() > deadline:
+                break
             time.sleep(POLL_S)
+            self._cupti.flush()
+        came = self._pool.returned()
         self._cupti.flush(forced=True)
-        dropped = self._cupti.dropped()
-        if dropped:
-            raise Refused(f"CUPTI dropped {dropped} of its records")
-        return self._records()
+        forced = [size for buffer, size in self._pool.returned() if (buffer, size) not in came]
+        return len(came) + len(forced) == self._pool.taken and not any(forced)
 
     def give_back(self) -> bool:
         """When all has been read: give the pool's memory back, and take CUPTI out; whether it is out."""
         self.stop()
-        begun = time.monotonic()
+        left = False
         try:
-            if self._graphs is None:
+            if self._graphs is None and not self._collected:
                 self.collect()
-            left: bool = self._graphs is False and not self.is_full and self._cupti.leave(self._pool)
+            begun = time.monotonic()
+            if self._graphs is False and not self._pool.has_graphs:
+                left = self._cupti.leave(self._pool)
+            self.cost_s += time.monotonic() - begun
         except Refused:
-            left = False
+            pass
         finally:
             self._pool.close()
-        self.cost_s += time.monotonic() - begun
+            self._cupti.let_go()
         self._pool.forget()
         return left
 
@@ -657,7 +831,7 @@ class Stretch:
         passed = max(1, last - first)
         return unix + (cupti_ns - first) * (unix_end - unix) // passed
 
-    def _records(self) -> list[Record]:
+    def _records(self, *, is_whole: bool) -> list[Record]:
         while len(self._moments) < 2:  # it ended before
             self._moment()
         first, last = (cupti for _, cupti in self._moments)
@@ -665,7 +839,9 @@ class Stretch:
         found, wrong, graphs = [], 0, False
         for number, record in enumerate(records(self._cupti, self._pool.returned())):
             graphs = graphs or record.is_of_graph
-            if record.start_ns < self._on_ns - OFF_BY_NS or record.end_ns > until:
+            if not record.has_ended:
+                is_whole = False
+            elif record.start_ns < self._on_ns - OFF_BY_NS or record.end_ns > until:
                 wrong += 1
             elif record.end_ns > first and record.start_ns < last:
                 found.append(record)
@@ -673,7 +849,7 @@ class Stretch:
                 time.sleep(REST_S / 10)
         if wrong > len(found) // 100:
             raise Refused(f"the records of its CUPTI (version {self.version}) are not understood")
-        self._graphs = graphs
+        self._graphs = graphs if graphs or is_whole else None
         found.sort(key=lambda record: (record.start_ns, record.end_ns))
         return found
 
@@ -703,7 +879,9 @@ def write(found: list[Record], stretch: Stretch, *, base_ns: int, to: Any, rest_
                 f'"device": {device}, "context": {context}, "stream": {stream}, '
                 f'"correlation": {correlation}, {told}{graph}}}}}\n'
             )
-            if rest_s and number % AT_ONCE == AT_ONCE - 1:
+            if number % AT_ONCE == AT_ONCE - 1:
+                if stretch.hurried:
+                    raise Refused(PROFILES)
                 time.sleep(rest_s)
     finally:
         memory.close()
@@ -736,9 +914,15 @@ class Look:
             if why:
                 raise Refused(why)
             cupti, pool = find_cupti(), Pool()
-            if not cupti.is_free(pool):
-                raise Refused("another tool has CUPTI in it")
-            return self._look(Stretch(cupti, pool))
+            stretch = Stretch(cupti, pool)
+            way = Way(stretch.hurry)
+            try:
+                if not cupti.claim(pool):
+                    raise Refused("another tool has CUPTI in it")
+                return self._look(stretch)
+            finally:
+                cupti.let_go()
+                way.end()
         except Refused as error:
             return {"refused": str(error)}
 
@@ -755,13 +939,13 @@ class Look:
 
     def _trace(self, stretch: Stretch) -> dict[str, Any]:
         self._talk.tell(found={"step_s": round(self._length_s / self._steps, 6), "steps": self._steps})
-        self._await("prepare", PREPARE_WITHIN_S)
+        self._await("prepare", PREPARE_WITHIN_S, stretch)
         stretch.prepare()
         self._talk.tell(ready={})
-        self._await("go", GO_WITHIN_S)
+        self._await("go", GO_WITHIN_S, stretch)
         begun_ns, deadline = stretch.begin(), time.monotonic() + self._length_s
         while time.monotonic() < deadline and not stretch.is_full:
-            self._listen()
+            self._listen(stretch)
             time.sleep(POLL_S)
         until_ns = stretch.end()
         self._talk.tell(traced={})
@@ -783,17 +967,19 @@ class Look:
             "cupti": stretch.version,
         }
 
-    def _await(self, word: str, seconds: float) -> None:
+    def _await(self, word: str, seconds: float, stretch: Stretch) -> None:
         deadline = time.monotonic() + seconds
         while True:
-            said = self._listen()
+            said = self._listen(stretch)
             if said is not None and word in said:
                 return
             if time.monotonic() > deadline:
                 raise Refused("the recorder was not ready in time")
             time.sleep(POLL_S)
 
-    def _listen(self) -> dict[str, Any] | None:
+    def _listen(self, stretch: Stretch) -> dict[str, Any] | None:
+        if stretch.hurried:
+            raise Refused(PROFILES)
         said: dict[str, Any] | None = self._talk.hear(wait=False)
         if self._talk.over:
             raise Refused("the recorder has gone")
