@@ -428,10 +428,35 @@ def test_too_many_different_names_are_refused(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(kineto, "MAX_DIFFERENT", 3)
     look = Look()
     for i in range(5):
-        look.kernel(f"kernel {i}", i, i + 1, correlation=0)
+        look.module(f"module {i}", "M", i, i + 1)
 
     with pytest.raises(BrokenRecording, match="more than 3 different things"):
         look.trace(tmp_path)
+
+
+def test_kernels_and_operators_beyond_a_number_are_told_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has a row of its own, and a program can make up as many as it likes."""
+    monkeypatch.setattr(kineto, "MAX_NAMES", 3)
+    look = Look()
+    for i in (0, 1, 2, 0, 2):
+        look.kernel(f"kernel {i}", i, i + 1, correlation=0)
+        look.op(f"aten::{i}", i, i + 1)
+    trace = look.trace(tmp_path)
+    assert (len(trace.work.names), len(trace.operators.names), trace.doubts) == (3, 3, ())
+    for i in (3, 4, 1, 5):
+        look.kernel(f"kernel {i}", 10 + i, 11 + i, correlation=0)
+        look.op(f"aten::{i}", 10 + i, 11 + i)
+    trace = look.trace(tmp_path)
+
+    assert trace.work.names == ("kernel 0", "kernel 1", "kernel 2", "(others)")
+    assert trace.operators.names == ("aten::0", "aten::1", "aten::2", "(others)")
+    assert [trace.work.names[i] for i in trace.work.name[-4:]] == ["kernel 1", *["(others)"] * 3]
+    assert [doubt.split("json.gz ")[1] for doubt in trace.doubts] == [
+        "names more than 3 kernels; all others are told as one.",
+        "names more than 3 operators; all others are told as one.",
+    ]
 
 
 def test_what_is_of_no_use_counts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

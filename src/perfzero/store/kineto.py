@@ -92,6 +92,15 @@ MAX_NAME = 4096
 MAX_DIFFERENT = 100_000
 """Different names of a kind, and different shapes; a large model has some thousand modules."""
 
+MAX_NAMES = 4_000
+"""
+Names of kernels that are told apart, and of operators: each is a row that people are given, and takes a
+millisecond from here to the last file. Large networks have some hundreds.
+"""
+
+OTHERS = "(others)"
+"""What the others are called, which are those that come last."""
+
 MAX_DEPTH = 32
 """Parts of a module's path; deep models have some ten."""
 
@@ -273,9 +282,12 @@ class _Numbered(Generic[T]):
         self._number: dict[T, int] = {}
 
     def number(self, value: T) -> int:
-        if len(self._number) > MAX_DIFFERENT:
+        if len(self) > MAX_DIFFERENT:
             raise ValueError(f"it names more than {MAX_DIFFERENT:,} different things")
         return self._number.setdefault(value, len(self._number))
+
+    def __len__(self) -> int:
+        return len(self._number)
 
     def values(self) -> tuple[T, ...]:
         return tuple(self._number)
@@ -308,15 +320,19 @@ class _Known:
 
 
 class _Names(_Numbered[str]):
-    """The same for texts, each made safe to print once."""
+    """The same for texts, each made safe to print once, and no more of them than `MAX_NAMES`."""
 
     def __init__(self, room: _Room) -> None:
         super().__init__()
         self._known = _Known(room)
+        self.too_many = False
 
     def of(self, raw: str) -> int:
         raw = raw[:MAX_NAME]
         found = self._known.get(raw)
+        if found is None and len(self) >= MAX_NAMES:
+            self.too_many = True
+            return self.number(OTHERS)
         if found is None:
             found = self._known.learn(raw, self.number(clean_text(raw)))
         return found
@@ -500,6 +516,11 @@ class _Events:
             doubts.append(f"{name} does not say from when its times count; they were taken as Unix time.")
         if self.damaged:
             doubts.append(f"{name}: {self.damaged:,} damaged events were skipped.")
+        for names, what in ((self._work_names, "kernels"), (self._operator_names, "operators")):
+            if names.too_many:
+                doubts.append(
+                    f"{name} names more than {MAX_NAMES:,} {what}; those after them are told as one."
+                )
         rows = _table(self._operators, 8)
         order = np.lexsort((-rows[2], rows[1]))
         thread, start, end, what, external, sequence, forward_thread, inputs = rows[:, order]
