@@ -518,9 +518,7 @@ class _Events:
             doubts.append(f"{name}: {self.damaged:,} damaged events were skipped.")
         for names, what in ((self._work_names, "kernels"), (self._operator_names, "operators")):
             if names.too_many:
-                doubts.append(
-                    f"{name} names more than {MAX_NAMES:,} {what}; those after them are told as one."
-                )
+                doubts.append(f"{name} names more than {MAX_NAMES:,} {what}; all others are told as one.")
         rows = _table(self._operators, 8)
         order = np.lexsort((-rows[2], rows[1]))
         thread, start, end, what, external, sequence, forward_thread, inputs = rows[:, order]
