@@ -15,6 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hand_written_look import ENGINE, Look
 from perfzero import __version__
 from perfzero.attribute.breakdown import Breakdown, Row
@@ -165,6 +167,36 @@ def test_without_modules_and_operators_kernels_are_told(tmp_path: Path) -> None:
         "add<float>(float*)              kernel     15 %",
         "Memcpy DtoH (Device -> Pinned)  memcpy     10 %",
     ]
+
+
+@pytest.mark.parametrize("rest_us", [3, 30])
+def test_of_a_step_that_is_one_graph_its_kernels_are_told_and_else_that_there_is_one(
+    tmp_path: Path, rest_us: int
+) -> None:
+    """As of an inference server: whose kernels of a graph are was known when it was captured."""
+    look = Look()
+    for number in range(4):
+        at = 1000 * number
+        look.step(number, at, at + 500)
+        look.replay(at + 1, at + 9, site="/job/serve.py:12")
+        launch = look.launch(at + 5, name="cudaGraphLaunch")
+        for place, name in enumerate(("gemm", "gemm", "norm")):
+            look.kernel(name, at + 40 * place + 20, at + 40 * place + 50, correlation=launch)
+        look.op("aten::argmax", at + 12, at + 18)
+        look.work("sample", at + 200, at + 200 + rest_us, at=at + 15)
+
+    told = lines(broken_down(tmp_path, look))
+    if rest_us == 3:
+        assert told == [
+            "gemm    kernel ×2   65 %  by replay  serve.py:12",
+            "norm    kernel      32 %  by replay  serve.py:12",
+            "sample  kernel     3.2 %",
+        ]
+    else:
+        assert told == [
+            "graph replays                  75 %  by replay  serve.py:12",
+            "outside modules  aten::argmax  25 %",
+        ]
 
 
 def test_kernels_of_a_trace_without_steps_are_told_without_how_often(tmp_path: Path) -> None:

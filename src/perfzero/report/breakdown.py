@@ -18,6 +18,7 @@ from typing import Any
 from perfzero import __version__, text
 from perfzero.attribute.breakdown import (
     COLLECTIVES_ROW,
+    REPLAYS_ROW,
     UNATTRIBUTED_ROW,
     Breakdown,
     Call,
@@ -139,6 +140,10 @@ def _look(breakdown: Breakdown) -> dict[str, Any]:
     }
 
 
+REST_OF_REPLAYS = 0.1
+"""Of the busy time: if no more runs outside of graphs, their kernels say more than the one row of replays."""
+
+
 def _told(breakdown: Breakdown) -> Iterator[tuple[Row, str, str]]:
     """
     Rows worth telling, each with what stands in the second column, and what else is said of it.
@@ -166,8 +171,16 @@ def _told(breakdown: Breakdown) -> Iterator[tuple[Row, str, str]]:
 
 
 def _kernels_alone(breakdown: Breakdown) -> bool:
-    """Whether nothing is known but kernels, as from CUPTI's records alone."""
-    return not breakdown.alike and all(row.name == UNATTRIBUTED_ROW for row in breakdown.operators)
+    """
+    Whether nothing is known but kernels, as from CUPTI's records alone, or of nearly all of a step.
+
+    A graph that holds the whole step, as of an inference server, is captured before anybody looks: whose its
+    kernels are was known then.
+    """
+    if not breakdown.alike and all(row.name == UNATTRIBUTED_ROW for row in breakdown.operators):
+        return True
+    replays = next(row for row in breakdown.elsewhere if row.name == REPLAYS_ROW)
+    return replays.time.share >= 1 - REST_OF_REPLAYS
 
 
 def within_model(path: str) -> str:
