@@ -272,6 +272,8 @@ while more():
     if {replays}: graph.replay()
     optimizer.step()
 print(torch.TRACING, os.environ.get("TEARDOWN_CUPTI"))
+time.sleep(0.4)
+print(os.environ.get("TEARDOWN_CUPTI"))
 """
 
 
@@ -281,13 +283,24 @@ print(torch.TRACING, os.environ.get("TEARDOWN_CUPTI"))
     ids=["graphs", "first-that-can", "old-without-graphs"],
 )
 def test_cupti_is_taken_out_of_a_program_with_a_gpu(cuda: str, teardown: str, *, replays: bool) -> None:
-    """Else its launches would be slower for the rest of its life. Kineto asks the environment later, too."""
+    """
+    Else its launches would be slower for the rest of its life.
+
+    Kineto asks the environment once more, and needs a call of CUDA; afterwards it is as it was.
+    """
+    agent_with(PUT_BACK_S="0.2")
+    ends_soon = "more.left = 0 if 'stop' in torch.TRACING else more.left\n    optimizer.step()"
+    program = ON_A_GPU.format(cuda=cuda, teardown=teardown, replays=replays)
+    program = program.replace("optimizer.step()", ends_soon)
     with looks() as (made, ended):
-        program = MODEL + ON_A_GPU.format(cuda=cuda, teardown=teardown, replays=replays) + STATE
-        code, out, err = run(program, made)
+        code, out, err = run(MODEL + program + "print(*torch.CALLS)" + STATE, made)
 
     assert (code, err) == (0, "")
-    assert out.splitlines()[0] == "['prepare', 'start', 'stop'] 1"
+    assert out.splitlines()[:3] == [
+        "['prepare', 'start', 'stop'] 1",
+        teardown or "None",
+        " ".join(["['prepare', 'start', 'stop']"] * 20),
+    ]
     assert [look.reason for look in ended] == [""]
 
 
@@ -324,12 +337,14 @@ def test_a_program_out_of_which_cupti_could_not_be_taken_is_not_looked_into(
 
 @pytest.mark.parametrize(("cuda", "teardown"), [("12.4", ""), ("13.0", "0")], ids=["graphs", "told-to-stay"])
 def test_a_program_in_which_cupti_may_stay_is_looked_into_and_that_is_told(cuda: str, teardown: str) -> None:
+    agent_with(PUT_BACK_S="0.2")
+    ends_soon = "more.left = 0 if 'stop' in torch.TRACING else more.left\n    optimizer.step()"
+    program = ON_A_GPU.format(cuda=cuda, teardown=teardown, replays=True)
     with looks(may_stay=True) as (made, ended):
-        program = MODEL + ON_A_GPU.format(cuda=cuda, teardown=teardown, replays=True) + STATE
-        code, out, err = run(program, made)
+        code, out, err = run(MODEL + program.replace("optimizer.step()", ends_soon) + STATE, made)
 
     assert (code, err) == (0, "")
-    assert out.splitlines()[0] == "['prepare', 'start', 'stop'] 0"
+    assert out.splitlines()[:2] == ["['prepare', 'start', 'stop'] 0", teardown or "None"]
     assert [look.reason for look in ended] == [""]
     assert "CUPTI could not be taken out" in " ".join(SAID)
 
@@ -337,16 +352,21 @@ def test_a_program_in_which_cupti_may_stay_is_looked_into_and_that_is_told(cuda:
 CAPTURES = """
 torch.cuda.is_initialized = lambda: True
 graph = torch.cuda.CUDAGraph(lambda: None)
+def capture():
+    graph.{call}()
+    import os
+    print(torch.TRACING, os.environ.get("TEARDOWN_CUPTI"))
 done = 0
 while more():
     model(0)
     if not done and "{phase}" in torch.TRACING:
         done = 1
-        graph.capture_end()
+        {capture}
     graph.replay()
     optimizer.step()
 import os
 print(torch.TRACING, os.environ.get("TEARDOWN_CUPTI"))
+assert torch.cuda.CUDAGraph.capture_begin is torch.CAPTURE_BEGIN
 assert torch.cuda.CUDAGraph.capture_end is torch.CAPTURE_END
 """
 
@@ -356,14 +376,101 @@ assert torch.cuda.CUDAGraph.capture_end is torch.CAPTURE_END
     [("prepare", "0"), ("start", "0"), ("stop", "1")],
     ids=["ready", "traced", "afterwards"],
 )
-def test_cupti_is_left_in_where_a_graph_was_captured_while_it_was_there(phase: str, teardown: str) -> None:
+def test_cupti_is_left_in_where_a_graphs_capture_ended_while_it_was_there(phase: str, teardown: str) -> None:
+    agent_with(PUT_BACK_S="9.0")
+    program = CAPTURES.format(phase=phase, call="capture_end", capture="capture()")
     with looks() as (made, ended):
-        code, out, err = run(MODEL + CAPTURES.format(phase=phase) + STATE, made)
+        code, out, err = run(MODEL + program + STATE, made)
 
     assert (code, err) == (0, "")
-    assert out.splitlines()[0] == f"['prepare', 'start', 'stop'] {teardown}"
+    assert out.splitlines()[1] == f"['prepare', 'start', 'stop'] {teardown}"
     assert [look.reason for look in ended] == [""]
     assert ("CUPTI could not be taken out" in " ".join(SAID)) is (teardown == "0")
+
+
+@pytest.mark.parametrize(
+    "capture",
+    ["capture()", "t = threading.Thread(target=capture); t.start(); t.join()"],
+    ids=["main", "thread"],
+)
+@pytest.mark.parametrize("phase", ["prepare", "start"], ids=["ready", "traced"])
+def test_a_look_makes_way_for_the_capture_of_a_graph(phase: str, capture: str) -> None:
+    """One inside a profile ended the program with a segmentation fault. CUPTI may be in the graph now."""
+    agent_with(PUT_BACK_S="9.0")
+    program = CAPTURES.format(phase=phase, call="capture_begin", capture=capture)
+    with looks() as (made, ended):
+        code, out, err = run(MODEL + program + STATE, made)
+
+    assert (code, err) == (0, "")
+    assert out.splitlines()[:2] == ["['prepare', 'start', 'stop', 'capture'] 0"] * 2
+    assert [look.reason for look in ended] == ["it captures a CUDA graph"]
+    assert "CUPTI could not be taken out" in " ".join(SAID)
+
+
+def test_a_look_that_has_not_begun_waits_for_the_end_of_a_capture() -> None:
+    """Modules are called in it, and steps seem to end."""
+    waits = """
+import os
+torch.cuda.is_initialized = lambda: True
+graph = torch.cuda.CUDAGraph(lambda: None)
+while torch.cuda.CUDAGraph.capture_begin is torch.CAPTURE_BEGIN: time.sleep(0.001)
+graph.capture_begin()
+for _ in range(60): model(0); optimizer.step(); time.sleep(0.005)
+print(torch.TRACING)
+graph.capture_end()
+torch.cuda.is_current_stream_capturing = lambda: True  # begun before we came
+for _ in range(20): model(0); optimizer.step(); time.sleep(0.005)
+print(torch.TRACING)
+torch.cuda.is_current_stream_capturing = lambda: False
+while "stop" not in torch.TRACING: model(0); optimizer.step(); time.sleep(0.005)
+time.sleep(0.1)
+print(torch.TRACING)
+"""
+    with looks() as (made, ended):
+        code, out, err = run(MODEL + waits + STATE, made)
+
+    assert (code, err) == (0, "")
+    assert out.splitlines()[:3] == [
+        "['capture']",
+        "['capture']",
+        "['capture', 'prepare', 'start', 'stop']",
+    ]
+    assert [look.reason for look in ended] == [""]
+    assert "CUPTI could not be taken out" not in " ".join(SAID)
+
+
+def test_a_child_that_is_forked_before_the_variable_is_put_back_has_it_as_it_was() -> None:
+    forks = """
+import os, warnings
+warnings.simplefilter("ignore")
+torch.cuda.is_initialized = lambda: True
+while "stop" not in torch.TRACING: model(0); optimizer.step(); time.sleep(0.005)
+time.sleep(0.1)
+print(os.environ.get("TEARDOWN_CUPTI"), flush=True)
+child = os.fork()
+print(os.environ.get("TEARDOWN_CUPTI"), flush=True)
+if child: os.waitpid(child, 0)
+"""
+    agent_with(PUT_BACK_S="9.0")
+    with looks() as (made, _):
+        code, out, err = run(MODEL + forks, made)
+
+    assert (code, err) == (0, "")
+    assert sorted(out.split()) == ["1", "1", "None"]
+
+
+def test_a_variable_that_the_program_has_set_meanwhile_stays() -> None:
+    sets = """
+import os
+torch.cuda.is_initialized = lambda: True
+while "stop" not in torch.TRACING: model(0); optimizer.step(); time.sleep(0.005)
+os.environ["TEARDOWN_CUPTI"] = "2"
+time.sleep(0.4)
+print(os.environ["TEARDOWN_CUPTI"])
+"""
+    agent_with(PUT_BACK_S="0.1")
+    with looks() as (made, _):
+        assert run(MODEL + sets, made) == (0, "2\n", "")
 
 
 def test_a_program_that_has_jax_in_it_is_not_looked_into() -> None:

@@ -113,11 +113,21 @@ TEARDOWN = "TEARDOWN_CUPTI"
 In the environment, "1" has Kineto take CUPTI out of the process when it stops. Else CUPTI stays, and costs.
 
 Launches of small kernels took 33 % longer after one profile, and replays of a CUDA graph 12 %; with it 0 and
-0 % (PyTorch 2.11, an H200, 2026-11-30; PyTorch's issue 144455). Kineto takes it out when CUDA is called next,
-and looks at the variable again then, and when the program profiles itself later: so it stays set. A graph
-that was captured while CUPTI was there may point to memory of CUPTI's: then it is left in ("0"), as it is
-where it was asked for all the same (`may_stay`).
+0 % (PyTorch 2.11, an H200, 2026-11-30; PyTorch's issue 144455). A graph that was captured while CUPTI was
+there may point to memory of CUPTI's: then it is left in ("0"), as it is where it was asked for all the same
+(`may_stay`).
+
+Kineto takes it out at the end of the next call of CUDA, and looks at the variable again then. So we call CUDA
+(`LEAVE_CALLS`), and put the variable back as it was (`PUT_BACK_S`): with "1" every second of the program's
+own later profiles, one right after the other, had no kernels, without it each had its 600 (PyTorch 2.11, CUDA
+13.0, an H200, 2026-11-30).
 """
+
+LEAVE_CALLS = 20
+"""A millisecond apart: a thread of Kineto's asks for the end, and CUPTI is out before the program goes on."""
+
+PUT_BACK_S = 1.0
+"""After the look: by then Kineto has read it for the last time."""
 
 TAKEN_OUT_SINCE = (12, 6)
 """The first CUDA of which CUPTI can be taken out where graphs were traced (PyTorch's pull request 150957)."""
@@ -328,21 +338,29 @@ def _answer(address: str) -> None:
         while not talk.over and not request:
             request = (talk.hear(wait=True) or {}).get("look")
         if request:  # and there is no second one: from Python 3.12 on a fork beside a thread is warned of
-            talk.tell(**_look(request, talk, to=f"{os.path.dirname(address)}/trace-{pid}"))
+            _look(request, talk, to=f"{os.path.dirname(address)}/trace-{pid}")
     finally:
         channel.close()
 
 
-def _look(request: dict[str, Any], talk: _Talk, *, to: str) -> dict[str, Any]:
+def _look(request: dict[str, Any], talk: _Talk, *, to: str) -> None:
     """Take one look, and say how it went."""
+    look = None
     try:
         if not _is_torchs():
-            taken: dict[str, Any] = _cupti().Look(request, talk, to=to).take()
-            return taken
-        refusal = _refusal()
-        return {"refused": refusal} if refusal else Look(request, talk, to=to).take()
+            said = _cupti().Look(request, talk, to=to).take()
+        elif refusal := _refusal():
+            said = {"refused": refusal}
+        else:
+            look = Look(request, talk, to=to)
+            said = look.take()
     except Exception as error:
-        return {"refused": f"{type(error).__name__}: {error}"}
+        said = {"refused": f"{type(error).__name__}: {error}"}
+    try:
+        talk.tell(**said)
+    finally:
+        if look is not None:
+            look.put_back()
 
 
 def _is_torchs() -> bool:
@@ -506,8 +524,10 @@ class Look:
         self._used = False  # the profiler has been at work in this process, or is
         self._may_stay = bool(request.get("may_stay"))  # CUPTI, where it cannot be taken out
         self._replays = False  # CUDA graphs
+        self._capturing = 0  # graphs
         self._captured = False  # a graph, while CUPTI was in the process
         self._keeps = False  # CUPTI stays
+        self._variable: tuple[str | None, str] | None = None  # TEARDOWN before us, and ours
         self._prepared = False  # it is ready for sure
         self._step_range: Any = None
         self._at: list[int] = []
@@ -585,8 +605,9 @@ class Look:
         graphs: Any = sys.modules.get("torch.cuda.graphs")
         if hasattr(graphs, "CUDAGraph"):  # its modules are not called when it is replayed
             self._wrap(graphs.CUDAGraph, "replay")
-            if hasattr(graphs.CUDAGraph, "capture_end"):
-                self._notice(graphs.CUDAGraph, "capture_end")
+            for name in ("capture_begin", "capture_end"):
+                if hasattr(graphs.CUDAGraph, name):
+                    self._notice(graphs.CUDAGraph, name)
         # Two profilers at once end the process with a segmentation fault (PyTorch 2.13): ours makes way.
         profiler = sys.modules["torch.autograd.profiler"]
         self._guard(profiler.profile, "_prepare_trace")
@@ -595,11 +616,21 @@ class Look:
                 self._guard(getattr(profiler, name), "__enter__")
 
     def _notice(self, owner: Any, name: str) -> None:
-        """A graph that is captured while CUPTI is there holds what CUPTI put into it."""
+        """
+        A graph that is captured while CUPTI is there holds what CUPTI put into it.
+
+        A program that captured one inside a profile died of a segmentation fault (PyTorch 2.11): a look that
+        has touched the profiler makes way, and one that has not waits for the capture's end.
+        """
         look, theirs = self, getattr(owner, name)
+        begins = name == "capture_begin"
 
         def ours(self: Any, *args: Any, **kwargs: Any) -> Any:
-            look._captured = look._captured or look._used
+            look._capturing = look._capturing + 1 if begins else max(0, look._capturing - 1)
+            if look._used and not look._ended:
+                look._captured = True
+                if begins:
+                    look._make_way("it captures a CUDA graph")
             return theirs(self, *args, **kwargs)
 
         self._replace(owner, name, theirs, ours)
@@ -609,14 +640,14 @@ class Look:
 
         def ours(self: Any, *args: Any, **kwargs: Any) -> Any:
             if self is not look._profile:
-                look._make_way()
+                look._make_way("the program profiles itself")
             return theirs(self, *args, **kwargs)
 
         self._replace(owner, name, theirs, ours)
 
-    def _make_way(self) -> None:
-        """The program profiles itself, in whichever thread."""
-        self._end("the program profiles itself")
+    def _make_way(self, why: str) -> None:
+        """The program begins what must not be while we profile it, in whichever thread."""
+        self._end(why)
         if _thread.get_ident() == _MAIN:
             return
         begun = waked = time.monotonic()
@@ -777,6 +808,7 @@ class Look:
         self._ended = self._is_over = True
         atexit.unregister(self._end)
         self._unwrap()
+        self.put_back(0.0)
         if self._used:
             _leave_at_once()
 
@@ -805,7 +837,7 @@ class Look:
             return
         if self._phase not in ("prepare", "ready", "start", "trace") or self._late:
             return
-        if _thread.get_ident() != _MAIN:
+        if _thread.get_ident() != _MAIN or (self._phase == "prepare" and self._is_capturing()):
             return
         begun = time.monotonic()
         if self._phase != "trace" and _profiles(self._torch):
@@ -857,15 +889,47 @@ class Look:
             )
         return ""
 
+    def _is_capturing(self) -> bool:
+        """Whether a CUDA graph is being captured, as far as is known of other threads."""
+        asks = getattr(self._torch.cuda, "is_current_stream_capturing", bool)
+        return bool(self._capturing or (self._torch.cuda.is_initialized() and asks()))
+
     def _keep(self, *, keep: bool) -> None:
         """Tell Kineto whether CUPTI is to stay in the process."""
         self._keeps = keep
-        os.environ[TEARDOWN] = "0" if keep else "1"
+        before = os.environ.get(TEARDOWN) if self._variable is None else self._variable[0]
+        os.environ[TEARDOWN] = ours = "0" if keep else "1"
+        self._variable = (before, ours)
+
+    def put_back(self, after_s: float = PUT_BACK_S) -> None:
+        """Leave the environment as it was, unless somebody has changed it meanwhile."""
+        if self._variable is None:
+            return
+        time.sleep(after_s)
+        (before, ours), self._variable = self._variable, None
+        if os.environ.get(TEARDOWN) == ours:
+            if before is None:
+                del os.environ[TEARDOWN]
+            else:
+                os.environ[TEARDOWN] = before
 
     def _stop_profile(self) -> None:
-        if self._captured and not self._keeps and TEARDOWN in os.environ:
+        if self._captured and not self._keeps and self._variable is not None:
             self._keep(keep=True)
         self._profile.__exit__(None, None, None)
+        if self._variable is not None and not self._keeps:
+            self._call_cuda()
+
+    def _call_cuda(self) -> None:
+        """So that CUPTI is out before the program goes on."""
+        for _ in range(LEAVE_CALLS):
+            if self._is_capturing():  # it would fail, and end the capture
+                return
+            try:
+                self._torch.cuda.synchronize()
+            except Exception:  # what it finds the program will find
+                return
+            time.sleep(0.001)
 
     def _prepare(self) -> None:
         # `torch.profiler`, built on this one, imports torch._inductor: 1.6 s in a program that has not.

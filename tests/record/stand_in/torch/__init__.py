@@ -12,6 +12,7 @@ FAIL = ""  # "prepare", "start", "stop": the profiler raises there
 CTRL_C = ""  # the same: there it comes right after the profiler has been called
 RANGES = []  # names of the ranges that were opened, with "/" + name when one is closed
 TRACING = []
+CALLS = []  # what had been done with the profiler whenever CUDA was called
 
 
 def _module(name):
@@ -29,6 +30,7 @@ _module("torch.optim")
 _optim = _module("torch.optim.optimizer")
 cuda = _module("torch.cuda")
 cuda.is_initialized = lambda: False
+cuda.synchronize = lambda: CALLS.append(list(TRACING))
 _graphs = _module("torch.cuda.graphs")
 autograd = _module("torch.autograd")
 autograd._profiler_enabled = lambda: profile.at_work
@@ -53,6 +55,9 @@ class CUDAGraph:
     def __init__(self, work):
         self.work = work
 
+    def capture_begin(self):
+        TRACING.append("capture")
+
     def capture_end(self):
         pass
 
@@ -62,7 +67,7 @@ class CUDAGraph:
 
 _nn.Module = nn.Module = Module
 _graphs.CUDAGraph = cuda.CUDAGraph = CUDAGraph
-REPLAY, CAPTURE_END = CUDAGraph.replay, CUDAGraph.capture_end
+REPLAY, CAPTURE_BEGIN, CAPTURE_END = CUDAGraph.replay, CUDAGraph.capture_begin, CUDAGraph.capture_end
 _hooks = OrderedDict()
 
 
