@@ -40,6 +40,7 @@ def test_a_file_of_the_program_is_the_users(file: str) -> None:
         "<string>",
         "/tmp/torchinductor_someone/ab/cab.py",
         "_perfzero_agent.py",
+        "_perfzero_torch.py",
         "_perfzero_cupti.py",
         "/opt/perfzero/record/agent/_perfzero_agent.py",
         "sitecustomize.py",

@@ -82,8 +82,8 @@ def soon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def agent_with(**values: str) -> None:
-    """The agent's constants *values* are others; of those that `soon` has left."""
-    path = look_module.AGENT / "_perfzero_agent.py"
+    """The constants *values* of the look with PyTorch are others; of those that `soon` has left."""
+    path = look_module.AGENT / "_perfzero_torch.py"
     text = path.read_text()
     for name, value in values.items():
         text, found = re.subn(rf"^{name} = .*$", f"{name} = {value}", text, flags=re.MULTILINE)
@@ -1224,7 +1224,7 @@ sys.path.insert(0, {str(STAND_IN)!r})
 time.sleep(0.3)
 import torch
 time.sleep(0.5)
-print(list(sys.modules["_perfzero_agent"]._cupti().mapped("libc.so")) != [])
+print(list(sys.modules["_perfzero_agent"]._half("_perfzero_cupti").mapped("libc.so")) != [])
 """
         child = subprocess.Popen(
             [sys.executable, "-X", "warn_default_encoding", "-W", "error", "-c", program],

@@ -31,7 +31,15 @@ _PACKAGES = frozenset({
 """Folders of the standard library that functions run from. Others, such as `code`, may be the user's."""
 
 _INSTALLED = re.compile(r"(^|/)(site-packages|dist-packages)/|/lib/python[0-9.]+/|(^|/)torchinductor_|^<")
-_OURS = frozenset({"_perfzero_agent.py", "_perfzero_cupti.py", "sitecustomize.py", "usercustomize.py"})
+_OURS = frozenset(
+    {
+        "_perfzero_agent.py",
+        "_perfzero_torch.py",
+        "_perfzero_cupti.py",
+        "sitecustomize.py",
+        "usercustomize.py",
+    }
+)
 
 
 def is_users(function: Function) -> bool:

@@ -38,7 +38,7 @@ from perfzero.store.schema import look_name
 from perfzero.values import Look
 
 AGENT = Path(__file__).parent / "agent"
-FILES = ("sitecustomize.py", "_perfzero_agent.py", "_perfzero_cupti.py")
+FILES = ("sitecustomize.py", "_perfzero_agent.py", "_perfzero_torch.py", "_perfzero_cupti.py")
 
 STEPS = 3
 """Traced: the first may still feel the profiler's start, and two are few enough to cost little ..."""

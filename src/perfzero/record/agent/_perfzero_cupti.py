@@ -3,9 +3,8 @@ The look inside a program without PyTorch: CUPTI's records of its kernels, copie
 
 JAX, CuPy, numba: whatever gives work to the GPU through CUDA, CUPTI tells what ran there and when, without
 the framework's help. There are no modules and no operators then; under XLA a kernel's name says what was
-fused. The agent's thread does all of it (`_perfzero_agent`, of which this file is the second half); the
-program's threads run nothing of ours but the functions of machine code below. Standard library only, Python
-3.8 or later.
+fused. The agent's thread does all of it (`_perfzero_agent`); the program's threads run nothing of ours but
+the functions of machine code below. Standard library only, Python 3.8 or later.
 
     refuse   where another tool has CUPTI, or the program profiles itself
     find     libcupti: the one that the process has, or that of its CUDA; its only subscriber is ours from now
@@ -28,7 +27,7 @@ records (cupti_activity.h); the stretch ends before. The code and the pool stay 
 lives, for nobody says when CUPTI has forgotten their addresses; the pool's memory goes back to the system as
 soon as CUPTI has returned all of its buffers.
 
-CUPTI that is switched off still costs: launches take a third longer (`TEARDOWN` in `_perfzero_agent`). It can
+CUPTI that is switched off still costs: launches take a third longer (`TEARDOWN` in `_perfzero_torch`). It can
 be taken out at the end of a call of CUDA (cuptiFinalize, cupti_activity.h). So the agent calls CUDA itself,
 for its version, and a third function of machine code (`CALLED`), which CUPTI calls there, takes it out. That
 works since CUDA 12.6; with an older CUPTI there is no look.
