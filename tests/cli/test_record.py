@@ -193,7 +193,12 @@ def test_the_exit_code_is_the_programs_own(
     assert told.err == "perfzero: recorded in r\n          perfzero analyze r\n"
 
 
-def test_the_program_has_the_environment_it_would_have_without_us(
+@pytest.mark.parametrize(
+    ("options", "more"), [(("--no-agent",), set()), ((), {"PERFZERO_AGENT"})], ids=["without agent", "with"]
+)
+def test_the_program_has_the_environment_it_would_have_without_us_but_for_what_the_agent_needs(
+    options: tuple[str, ...],
+    more: set[str],
     perfzero: Perfzero,
     python: Python,
     library: Any,
@@ -204,11 +209,15 @@ def test_the_program_has_the_environment_it_would_have_without_us(
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     program = python("import json, os; print(json.dumps(dict(os.environ)))")
 
-    assert perfzero("record", *NVML, "--", *program) == 0
+    assert perfzero("record", *NVML, *options, "--", *program) == 0
     theirs, ours = json.loads(capfd.readouterr().out), dict(os.environ)
     for environment in (theirs, ours):
         environment.pop("LC_CTYPE", None)  # Python sets it by itself where the locale is "C"
-    assert theirs == ours
+    if more:
+        before = ours.pop("PYTHONPATH", "")
+        assert theirs.pop("PYTHONPATH").endswith(before)
+    assert {name for name in theirs if ours.get(name) != theirs[name]} == more
+    assert not set(ours) - set(theirs)
 
 
 def test_a_program_that_does_not_exist_gives_the_shells_127(
