@@ -1083,12 +1083,19 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "packages"
 
 
-def test_a_program_with_cupy_alone_is_looked_into_by_cupti(packages: Path) -> None:
-    with looks() as (made, ended):
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [(True, WATCHED), (False, "it uses its GPU without PyTorch; --agent looks all the same")],
+    ids=["asked by name", "else"],
+)
+def test_a_program_with_cupy_alone_is_looked_into_by_cupti_if_that_is_asked_by_name(
+    packages: Path, why: str, *, asked: bool
+) -> None:
+    with looks(may_stay=asked) as (made, ended):
         with_look = run(CUPY, made, path=packages)
 
     assert with_look == (0, "['_perfzero_agent'] []\n", "")
-    assert [look.reason for look in ended] == [WATCHED]
+    assert [look.reason for look in ended] == [why]
 
 
 def test_a_program_with_pytorch_that_another_tool_watches_is_left_alone(
@@ -1111,7 +1118,7 @@ def test_of_two_frameworks_the_one_that_uses_the_gpu_is_asked(
     monkeypatch.delenv("CUDA_INJECTION64_PATH")
     program = MODEL + f"import cupy\ntorch.cuda.is_initialized = lambda: {torchs}\n" + TRAIN
     (packages / "torch").symlink_to(STAND_IN / "torch")
-    with looks() as (made, ended):
+    with looks(may_stay=True) as (made, ended):
         run(program, made, path=packages)
 
     none = "no libcupti is found: pip install nvidia-cuda-cupti"

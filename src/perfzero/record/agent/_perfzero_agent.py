@@ -40,6 +40,13 @@ AGENT = 1
 ASLEEP_S = 1.0
 """From the import of the framework on: until then a worker process has been told that it is one."""
 
+WITHOUT_TORCH = "it uses its GPU without PyTorch; --agent looks all the same"
+"""
+CUPTI stays in programs with CUDA graphs, as JAX's are. And until it has been seen on GPUs that it comes and
+goes without harm in others, as it is done now, there is no look unless it is asked for by name: taken out
+without a thought of graphs it left six programs alone, and ended three that had some (an H200, 2026-11-30).
+"""
+
 LONGEST_REQUEST = 65536
 
 STACK = 8 << 20
@@ -252,12 +259,13 @@ def _look(request: dict[str, Any], talk: _Talk, *, to: str) -> None:
         cupti = _half("_perfzero_cupti")
         if _process("daemon"):
             said = {"refused": "it is a worker of another process"}
+        elif not _is_torchs() and not request.get("may_stay"):
+            said = {"refused": WITHOUT_TORCH}
         elif not _is_torchs():
             said = cupti.Look(request, talk, to=to).take()
         else:
             torch = _half("_perfzero_torch")
-            # What CUPTI leaves in the process is another affair there.
-            refusal = torch.refusal() or cupti.refusal(may_stay=True)
+            refusal = torch.refusal() or cupti.refusal()
             if refusal:
                 said = {"refused": refusal}
             else:

@@ -37,9 +37,8 @@ and changed all the time, met an illegal access of memory (Xid 31) with their ne
 without graphs (JAX 0.11 and CuPy 14.2, CUDA 13.0, an H200, 2026-11-30). So CUPTI stays where a record names a
 node of a graph; where one is made or changed meanwhile, though it may be replayed only later, of which CUPTI
 calls the same function (`GRAPHS`); and where not all was seen: a record that found no room or has not ended,
-a buffer that has not come back, or only by force. Steps of that program took 1.5 % longer from then on. Of
-JAX it is known beforehand, for it makes graphs unless it is told not to: there is no look then, unless one
-was asked for all the same (`may_stay`).
+a buffer that has not come back, or only by force. Steps of that program took 1.5 % longer from then on. So
+there is a look only where one was asked for by name (`_perfzero_agent.WITHOUT_TORCH`).
 
 Times: those of records are CUPTI's own. It is asked for the time between two readings of Unix time, before
 and after the stretch, and what lies between is converted in proportion. Records outside of the stretch's time
@@ -581,8 +580,8 @@ def makes_graphs() -> bool:
     return "jax" in sys.modules and (not told or told[-1][len(GRAPHS_OFF) :].strip("\"'") != "")
 
 
-def refusal(*, may_stay: bool = False) -> str:
-    """Why CUPTI is to be left alone in this process, or if it *may_stay*; empty if it is not."""
+def refusal() -> str:
+    """Why CUPTI is to be left alone in this process; empty if it is not."""
     for name in ("CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID"):
         if os.environ.get(name):
             return f"another tool watches it ({name} is set)"
@@ -594,11 +593,6 @@ def refusal(*, may_stay: bool = False) -> str:
         return PROFILES
     if getattr(jax, "_profiler_server", None) is not None:
         return "a server of jax.profiler listens in it, which may profile it at any time"
-    if makes_graphs() and not may_stay:
-        return (
-            "it makes CUDA graphs, so CUPTI could not be taken out of it, "
-            "and its steps would stay 1.5 % longer; --agent looks all the same"
-        )
     return ""
 
 
@@ -903,13 +897,12 @@ class Look:
         self._length_s = min(LONGEST_S, max(STRETCH_S, wanted_s))
         many = round(self._length_s / period_s) if period_s > 0 else 1
         self._steps = max(1, min(many, int(request.get("most_steps", many))))
-        self._may_stay = bool(request.get("may_stay"))
         self._talk, self._to = talk, to
 
     def take(self) -> dict[str, Any]:
         """Talk to the recorder, trace, and return what to tell."""
         try:
-            why = refusal(may_stay=self._may_stay)
+            why = refusal()
             if why:
                 raise Refused(why)
             cupti, pool = find_cupti(), Pool()
