@@ -15,6 +15,7 @@ from perfzero.attribute.conditions import conditions
 from perfzero.attribute.positions import kernels_of
 from perfzero.attribute.repeats import find_lag, find_pattern, with_steps
 from perfzero.attribute.tree import break_down
+from perfzero.store.kineto import read_trace
 from perfzero.traces import Trace
 from perfzero.values import IntArray
 
@@ -214,3 +215,23 @@ def test_a_trace_with_marks_or_launches_is_left_as_it_is(tmp_path: Path) -> None
         (tmp_path / str(number)).mkdir()
         trace = look.trace(tmp_path / str(number))
         assert with_steps(trace) is trace
+
+
+@pytest.mark.parametrize("known", ["module", "optimizer", "replay", "frame"])
+def test_a_trace_that_knows_anything_of_the_host_is_left_as_it_is(tmp_path: Path, known: str) -> None:
+    """Else its kernels would seem to be launched within whatever the host was in when they ran."""
+    look = Look()
+    for number in range(40):
+        look.kernel("abcd"[number % 4], 10 * number, 10 * number + 5, correlation=0)
+    if known == "module":
+        look.module("", "Net", 0, 500)
+    elif known == "optimizer":
+        look.optimizer(0, 500)
+    elif known == "replay":
+        look.replay(0, 500)
+    else:
+        look.frame("train.py(3): step", 0, 500)
+    trace = read_trace(look.write(tmp_path))
+
+    assert with_steps(trace) is trace
+    assert not break_down(trace).steps

@@ -190,16 +190,21 @@ def test_a_session_that_ends_meanwhile_keeps_what_was_seen_so_far(running: int, 
 
 @pytest.mark.usefixtures("short")
 def test_while_somebody_waits_for_the_recorder_nothing_is_read(running: int, tmp_path: Path) -> None:
+    def held() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
     sampling = HostSampling(say=lambda _: None)
     sampling.begin(running)
-    deadline = time.monotonic() + 10
-    while sampling.cpu_s == 0.0 and time.monotonic() < deadline:
+    begun = held()
+    busy_until = time.monotonic() + 1.5  # longer than the host is sampled here
+    while time.monotonic() < busy_until:
         sampling.tick(busy=True)
         time.sleep(0.05)
-    sampling.tick(busy=True)
-    held = len(os.listdir("/proc/self/fd"))
-    sampling.tick()
-    assert len(os.listdir("/proc/self/fd")) == held - 7  # two files of each py-spy, the looks, two folders
+    assert held() == begun
+    while held() == begun and time.monotonic() < busy_until + 10:
+        sampling.tick()
+        time.sleep(0.05)
+    assert held() == begun - 7  # two files of each py-spy, the looks, two folders
     sampling.close(tmp_path)
 
     assert read_stacks(tmp_path).lines

@@ -220,6 +220,18 @@ def looks(draw: st.DrawFn) -> Look:
     return look
 
 
+def test_a_look_all_of_whose_work_has_lost_its_launch_is_not_taken_for_one_without_launches(
+    tmp_path: Path,
+) -> None:
+    """Of those the steps are found by the kernels alone."""
+    look = Look()
+    look.launch(0)
+    look.kernel("k", 1, 2, correlation=0)
+    whole = look.write(tmp_path)
+
+    assert same(break_down(read_trace(slim(whole))), break_down(read_trace(whole)))
+
+
 @settings(max_examples=150, deadline=None)
 @given(looks())
 def test_whatever_is_in_a_look_it_is_broken_down_alike(look: Look) -> None:

@@ -48,9 +48,10 @@ FEWEST = 2
 
 
 def with_steps(trace: Trace) -> Trace:
-    """*trace* with the steps that its work tells of, where it knows neither steps nor launches of any."""
-    work = trace.work
-    if len(trace.launches) or len(trace.steps) or len(trace.operators) or not len(work):
+    """*trace* with the steps that its work tells of, where it knows of nothing else but the work."""
+    work, host = trace.work, (trace.launches, trace.steps, trace.operators, trace.module_calls)
+    more = (trace.optimizer_calls, trace.replays, trace.frames)
+    if any(len(known) for known in (*host, *more)) or not len(work):
         return trace
     begins, ends = _steps(work)
     number = np.arange(1, len(work) + 1)

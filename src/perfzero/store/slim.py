@@ -172,6 +172,8 @@ class _Events:
             yield self._on_host("python_function", name, trace.frames, row, {})
         wanted = trace.work.correlation[trace.work.correlation > 0]
         needed = np.isin(launches.correlation, wanted)
+        if len(needed) and not needed.any():
+            needed[0] = True  # a trace without any is told to have been taken without the program's help
         yield from self._operators(_asked_for(trace, needed))
         for row in np.flatnonzero(needed).tolist():
             name = "GraphLaunch" if launches.replay[row] else "Launch"
