@@ -35,6 +35,15 @@ def cause(**changes: object) -> Cause:
     return Cause(**{**given, **changes})  # type: ignore[arg-type]
 
 
+def test_a_line_that_may_cost_nothing_is_told_if_it_seems_to_cost_much_of_all_time() -> None:
+    """A checkpoint every few seconds is in few of the stretches that the interval is made of."""
+    rare = cause(share=0.98, low=0.0, high=0.99)
+
+    [(_, told)] = lines(HostCauses((rare,), idle=0.18))
+    assert "(0 % to 99 %)" in told
+    assert lines(HostCauses((rare,), idle=0.08)) == []
+
+
 def test_a_line_is_told_with_what_it_does_and_what_that_costs() -> None:
     assert lines(HostCauses((cause(),), idle=0.3)) == [
         ("train.py:41", "total += loss.item(): waits for the GPU, 80 % of the idle time (76 % to 84 %)")
