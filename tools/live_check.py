@@ -1,5 +1,5 @@
 """
-Everything that has to be seen on a real GPU before a release, in six parts of under ten minutes each.
+Everything that has to be seen on a real GPU before a release, in nine parts of under ten minutes each.
 
     python tools/live_check.py --part 1 [--out OUT] [--work FOLDER]
 
@@ -8,7 +8,10 @@ Everything that has to be seen on a real GPU before a release, in six parts of u
     3   the end of warm-up, and what fixes gain against the reports of parts 1 and 2
     4   accuracy, kill -9 and refusals, CPU of the default policy, doctor
     5   what watching costs the program
-    6   whether a look inside changes a program, and what it costs
+    6   whether a look inside changes a program, what it costs, and whether it leaves anything behind
+    7   the same of the other programs
+    8   lines that an idle GPU waits for, planted: the first half
+    9   the second half
 
 Run all of them on one commit and one machine: FOLDER keeps the reports of parts 1 and 2 for part 3. Each step
 has a time limit of its own, one that fails does not stop the others, and the exit code is 1 if any did.
@@ -45,6 +48,16 @@ def _zoo(half: int) -> Step:
     return Step(f"zoo, half {half}", (*words, "--budget", "540"), 580.0)
 
 
+def _look(programs: str) -> Step:
+    words = ("benchmarks/look/run.py", "--out", "{out}/look", "--work", "{work}/look", "--only", programs)
+    return Step("look", (*words, "--budget", "560"), 590.0)
+
+
+def _planted(programs: str) -> Step:
+    words = ("benchmarks/planted/run.py", "--out", "{out}/planted", "--work", "{work}/planted")
+    return Step("planted", (*words, "--only", programs, "--budget", "560"), 590.0)
+
+
 PARTS: Mapping[int, tuple[Step, ...]] = {
     1: (_zoo(1),),
     2: (_zoo(2),),
@@ -75,13 +88,10 @@ PARTS: Mapping[int, tuple[Step, ...]] = {
         Step("doctor", ("-m", "perfzero", "doctor"), 60.0),
     ),
     5: (Step("overhead", ("benchmarks/overhead/run.py", "--out", "{out}/overhead"), 590.0),),
-    6: (
-        Step(
-            "look",
-            ("benchmarks/look/run.py", "--out", "{out}/look", "--work", "{work}/look", "--budget", "560"),
-            590.0,
-        ),
-    ),
+    6: (_look("resnet50,accumulated,compiled,decode"),),
+    7: (_look("small,adversaries,inference"),),
+    8: (_planted("ash,birch,cedar,elm,fir,hazel,larch"),),
+    9: (_planted("maple,oak,pine,rowan,spruce,willow,yew"),),
 }  # fmt: skip
 
 
