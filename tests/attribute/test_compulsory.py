@@ -9,12 +9,14 @@ from perfzero.attribute import operators
 from perfzero.attribute.breakdown import Call
 from perfzero.attribute.compulsory import (
     BIAS,
+    SMALLEST_L2,
     broadcast,
     compulsory_bytes,
     different,
     passed,
     promoted,
     second_pass,
+    through_l2,
 )
 from perfzero.attribute.outputs import outputs
 from perfzero.traces import Tensor
@@ -210,6 +212,73 @@ def test_a_pool_has_places_beside_its_result() -> None:
     assert compulsory_bytes(forward, outputs([forward, backward])) == both
     assert alone(backward) == both
     assert alone(forward) is None
+
+
+# --- products that are larger than the L2
+
+LARGE = tensor(4096, 4096, dtype=BF16)
+"""32 MiB."""
+
+
+def through(one: Call, l2_bytes: int | None) -> float | None:
+    once = alone(one)
+    assert once is not None
+    return through_l2(one, once, l2_bytes)
+
+
+@pytest.mark.parametrize(
+    ("one", "beside"),
+    [
+        (call("mm", LARGE, LARGE), 0),
+        (call("mm", tensor(4096, 4096, dtype=BF16, strides=(1, 4096)), LARGE), 0),
+        (call("addmm", tensor(4096, dtype=BF16), LARGE, LARGE), 8192),
+    ],
+)
+def test_a_product_of_which_no_matrix_fits_the_l2_moves_what_hong_and_kung_say(
+    one: Call, beside: int
+) -> None:
+    # 1024 x 1024 elements fit: 2 x 4096**3 / 1024 less 2 x 1024**2 are 126 Mi elements.
+    assert through(one, 2 * MB) == 252 * MB
+    # As long as each matrix once is more it stays at that, whether one fits or not.
+    assert through(one, 31 * MB) == 96 * MB + beside
+    assert through(one, 32 * MB) == 96 * MB + beside
+
+
+def test_of_products_in_a_batch_each_is_one() -> None:
+    three = tensor(3, 4096, 4096, dtype=BF16)
+
+    assert through(call("bmm", three, three), 2 * MB) == 3 * 252 * MB
+    assert through(call("bmm", three, three), 32 * MB) == 3 * 96 * MB
+
+
+def test_elements_in_32_bits_fill_the_l2_sooner() -> None:
+    wide = tensor(4096, 4096)
+
+    assert through(call("mm", wide, wide), 4 * MB) == 504 * MB
+
+
+def test_one_long_side_alone_makes_a_product_read_nothing_twice() -> None:
+    """As the head of a language model on an H200: its input of 25 MB fits, and the others pass by it."""
+    head = call("mm", tensor(16384, 768, dtype=BF16), tensor(768, 50304, dtype=BF16))
+
+    assert through(head, 60 * MB) == alone(head)
+
+
+def test_with_an_l2_of_unknown_size_products_are_known_that_any_lets_pass_once() -> None:
+    small = call("mm", ONE, ONE)
+    assert SMALLEST_L2 == 4 * MB
+
+    assert through(small, None) == 6 * MB
+    assert through(call("mm", LARGE, LARGE), None) is None
+
+
+def test_the_bound_is_of_products_whose_elements_all_differ() -> None:
+    same = call("mm", tensor(4096, 4096, dtype=BF16, strides=(0, 0)), LARGE)
+    total = call("add", LARGE, LARGE)
+
+    for l2_bytes in (2 * MB, None):
+        assert through(same, l2_bytes) == 64 * MB + 2
+        assert through(total, l2_bytes) == 96 * MB
 
 
 # --- norms, softmax, attention

@@ -109,6 +109,18 @@ def test_a_batch_norm_larger_than_the_l2_has_to_read_twice(tmp_path: Path) -> No
     assert math.isnan(needs(layer, None))
 
 
+def test_a_product_larger_than_the_l2_has_to_move_more_than_each_matrix_once(tmp_path: Path) -> None:
+    large = tensor(4096, 4096, dtype=BF16)
+    layer = ("fc", call("mm", large, large), {"gemm": 50.0})
+
+    def needs(l2_bytes: int | None) -> float:
+        return program(tmp_path, layer, l2_bytes=l2_bytes).roofline.compulsory_bytes / STEPS
+
+    assert needs(2 << 20) == 252 << 20
+    assert needs(60 << 20) == 96 << 20
+    assert math.isnan(needs(None))
+
+
 def test_of_a_row_in_which_something_is_not_known_nothing_is_told(tmp_path: Path) -> None:
     other = Call("mine::product", PRODUCT.inputs)
     much = program(tmp_path, ("a", PRODUCT, {"gemm": 97}), ("b", other, {"mine": 3}))

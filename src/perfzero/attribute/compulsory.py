@@ -13,6 +13,13 @@ has to be exact, so of what does not follow from the inputs beyond doubt nothing
 - what an in-place operator writes is its first input, which it also reads, but for copies and fills;
 - a batch norm in training has to go over what it reads twice, and where all of it is larger than the L2 the
   second pass finds it gone: x + x + y forward, and x and dy twice + dx backward (`operations.reads_twice`);
+- a product of matrices of which none fits the L2 cannot use all that it reads while it is there: it moves
+  2 mnk / sqrt(S) elements or more, less 2 S, where S are as many as the L2 holds (Hong and Kung, 1981; with
+  these constants Smith, Lowery, Langou and van de Geijn, 2019). They prove it of C := AB + C, whose reads of
+  C count; that of C := AB writes as much, so it is a bound on all that is moved, and stands beside each
+  matrix once, not on top. Up to about 10,000 rows, columns and inner places in 16 bits it says less than that
+  on an H200, and so it does where one of the matrices fits the L2, for then the others pass by it once. What
+  SMs keep in registers and shared memory comes on top of S; no kernel that we know uses both to the full;
 - results of convolutions, pools and softmax are those that other calls show (`outputs.py`);
 - lists of tensors, reductions and look-ups are not known: types, dimensions and indices are not recorded.
 
@@ -64,6 +71,9 @@ Of the bytes of a product. A larger matrix that is added may be left out: with b
 whether it is the trace does not say.
 """
 
+SMALLEST_L2 = 4 << 20
+"""Bytes: that of a T4, the smallest among `hardware.DATA_SHEETS`. A larger one leaves less to be moved."""
+
 _MAY_BE_RESULTS = frozenset({"pow", "remainder", "fmod", "clamp", "clamp_min", "clamp_max", "bitwise_not"})
 """Of these a second tensor is an operand or where the result goes; which, is not recorded."""
 
@@ -114,6 +124,28 @@ def second_pass(call: Call, once: float, l2_bytes: int | None) -> float | None:
         return None
     backward = plain(call.operator).endswith("_backward")
     return _read(call.inputs[: 1 + backward]) if once > l2_bytes else 0.0
+
+
+def through_l2(call: Call, once: float, l2_bytes: int | None) -> float | None:
+    """
+    What a product has to move through an L2 of *l2_bytes*, which moves *once* with each matrix once.
+
+    With an L2 of unknown size None where the smallest makes it more than that. Where elements of a factor are
+    the same ones, which the bound does not suppose, and of other operators it is *once*.
+    """
+    product = factors(call)
+    if product is None:
+        return once
+    pair = call.inputs[product.place : product.place + 2]
+    if any(different(tensor) != made_of(tensor.shape, tensor.dtype) for tensor in pair):
+        return once
+    size = BYTES[pair[0].dtype]
+    held = (l2_bytes or SMALLEST_L2) / size
+    multiplied = product.rows * product.inner * product.columns
+    least = product.batch * size * (2 * multiplied / math.sqrt(held) - 2 * held)
+    if least <= once:
+        return once
+    return least if l2_bytes else None
 
 
 def different(tensor: Tensor) -> float | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfzero.attribute.breakdown import Call
-from perfzero.attribute.compulsory import compulsory_bytes, second_pass
+from perfzero.attribute.compulsory import compulsory_bytes, second_pass, through_l2
 from perfzero.attribute.operations import (
     GENERATED,
     arithmetic,
@@ -150,6 +150,8 @@ def _of_call(
     if needs is not None and reads_twice(call, kernels):
         again = second_pass(call, needs, l2_bytes)
         needs = None if again is None else needs + again
+    if needs is not None:
+        needs = through_l2(call, needs, l2_bytes)
     if each is None or done is None:
         return _OfCall(None, unknown, needs)
     flops = each * np.array(done, np.float64)
