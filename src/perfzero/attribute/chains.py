@@ -28,7 +28,8 @@ from perfzero.attribute.paths import parent
 from perfzero.traces import BoolArray, Tensor, Work
 from perfzero.values import IntArray
 
-_CHAINED = ELEMENTWISE | {"copy"}
+FUSIBLE = ELEMENTWISE | {"copy"}
+"""What a compiler fuses with a neighbour on the same elements: a copy may change their type or layout."""
 
 
 @dataclass(slots=True)
@@ -107,7 +108,7 @@ def _shapes(calls: Mapping[int, Call]) -> tuple[IntArray, dict[int, tuple[float,
     known: dict[int, tuple[float, float] | None] = {}
     for number, call in calls.items():
         name = plain(call.operator)
-        if not call.operator.startswith("aten::") or name not in _CHAINED:
+        if not call.operator.startswith("aten::") or name not in FUSIBLE:
             continue
         whole = broadcast([tensor.shape for tensor in call.inputs])
         if whole:

@@ -43,10 +43,11 @@ from types import MappingProxyType
 from typing import Literal
 
 from perfzero.attribute.breakdown import OPTIMIZER_ROW, Breakdown, Call, CallRow
+from perfzero.attribute.chains import FUSIBLE
 from perfzero.attribute.layout import Layout, layout
 from perfzero.attribute.missed import tensor_cores, tf32
 from perfzero.attribute.operations import GENERATED
-from perfzero.attribute.operators import ELEMENTWISE, HALF, plain
+from perfzero.attribute.operators import HALF, plain
 from perfzero.attribute.parts import (
     NOTEWORTHY,
     Condition,
@@ -210,8 +211,7 @@ def _chains(b: Breakdown) -> Condition | None:
     found = chained(b)
     if found is None:
         return None
-    names = ELEMENTWISE | {"copy"}
-    every = share_of(r for r in b.calls if plain(operator_of(r)) in names)
+    every = share_of(r for r in b.calls if plain(operator_of(r)) in FUSIBLE)
     beside = max(every - found.share, 0.0)
     least, most = (0.0, 1.0) if found.spared is None else found.spared
     whole = found.share + beside
