@@ -472,6 +472,21 @@ def test_beside_the_memorys_limit_stand_the_modules_that_move_most(starved: Diag
     assert little.endswith("L2)")
 
 
+def test_paths_of_numbers_are_told_with_the_model_above_them(starved: Diagnosis) -> None:
+    assert starved.verdict is not None
+    names = ("*.*", "0", "", "fc.0")
+    seen = Condition("channels_last", True, 0.3, tuple(replace(layer(n), call=None) for n in names[:3]))
+    bound = replace(starved.verdict, rule="memory_bound", because=())
+    diagnosis = replace(starved, verdict=bound, findings=(bound, *starved.findings[1:]))
+    moved = Condition("traffic", True, 0.3, (Part("*", 0.2), Part(names[3], 0.1)))
+
+    [told] = remedies(settled(with_remedies(starved, CHANNELS_LAST), {"channels_last": seen}))
+    assert "(model).*.*, (model).0, (model) (train.py:41)" in told.seen
+    assert settled(diagnosis, {"traffic": moved}).findings[0].because == (
+        "most bytes: (model).* 20 %, fc.0 10 %",
+    )
+
+
 def test_other_findings_are_left_without(starved: Diagnosis) -> None:
     assert settled(starved, {"traffic": TRAFFIC}) == starved
     assert all(finding.rule != "memory_bound" for finding in starved.findings)

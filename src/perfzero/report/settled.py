@@ -36,7 +36,7 @@ from perfzero.attribute.stacks import HostCauses
 from perfzero.diagnose.rules.idle import SUPPOSED
 from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Remedy
 from perfzero.diagnose.wording import ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUTIONS, in_words_of
-from perfzero.report.breakdown import given
+from perfzero.report.breakdown import given, within_model
 from perfzero.report.host_lines import quoted
 from perfzero.values import Look
 
@@ -349,7 +349,10 @@ def _for_its_families(remedy: str, condition: Condition) -> str:
 
 def _traffic(condition: Condition, say: Mapping[str, str]) -> str:
     """The modules that move most of the bytes, each with its share and what it has to."""
-    told = [f"{row.name} {text.percent(row.share)}{_why(row, say)}" for row in condition.rows[:NAMED]]
+    told = [
+        f"{within_model(row.name)} {text.percent(row.share)}{_why(row, say)}"
+        for row in condition.rows[:NAMED]
+    ]
     beyond = ""
     if condition.beside >= BEYOND:
         beyond = say["beyond"].format(share=text.percent(condition.beside))
@@ -376,8 +379,9 @@ def _rows(rows: tuple[Part, ...], say: Mapping[str, str]) -> str:
 
 
 def _name(row: Part) -> str:
-    """Its name; without a call that may be a kernel's, which is cut."""
-    return row.name if row.call is not None or len(row.name) <= KERNEL else row.name[: KERNEL - 1] + "…"
+    """Its name, as the table has it; without a call that may be a kernel's, which is cut."""
+    name = within_model(row.name)
+    return name if row.call is not None or len(name) <= KERNEL else name[: KERNEL - 1] + "…"
 
 
 def _why(row: Part, say: Mapping[str, str]) -> str:
