@@ -13,7 +13,7 @@ import pytest
 from perfzero.record import remote
 from perfzero.record import session as session_module
 from perfzero.record import watch as watch_module
-from perfzero.record.attach import not_entered, nothing_to_enter
+from perfzero.record.attach import not_asked, not_entered, nothing_to_enter
 from perfzero.record.remote import Python
 from perfzero.record.session import Recorder, Target
 from perfzero.report.analysis import judged_report
@@ -57,7 +57,7 @@ def test_a_program_of_an_older_python_is_said_to_have_no_layers_and_how_to_get_t
     library.boards[0].pids = (program.pid,)
     monkeypatch.setattr(watch_module.GpuWatch, "state", property(lambda self: "watching"))
     monkeypatch.setattr(remote, "python_of", lambda pid: Python(12))
-    recording, said = record(tmp_path, Target(pid=program.pid), agent=True)
+    recording, said = record(tmp_path, Target(pid=program.pid), agent=True, may_stay=True)
     why = "its Python is 3.12, and only 3.14 or later lets somebody in"
 
     assert [text for text in said if "look" in text] == [f"no look into process {program.pid}: {why}"]
@@ -72,7 +72,7 @@ def test_a_recording_that_ends_before_a_look_says_so(
     tmp_path: Path, library: Any, program: subprocess.Popen[bytes]
 ) -> None:
     library.boards[0].pids = (program.pid,)
-    recording, said = record(tmp_path, Target(pid=program.pid), agent=True)
+    recording, said = record(tmp_path, Target(pid=program.pid), agent=True, may_stay=True)
 
     assert unseen(recording) == [not_entered(program.pid, "the recording ended before that")]
     assert not any("look" in text for text in said)
@@ -86,10 +86,24 @@ def test_a_program_that_is_entered_is_said_to_lack_nothing(
     monkeypatch.setattr(watch_module.GpuWatch, "state", property(lambda self: "watching"))
     monkeypatch.setattr(remote.Entrance, "ready", lambda self, pids: tried.extend(pids) or True)
     monkeypatch.setattr(session_module.Looks, "asked", True)
-    recording, _ = record(tmp_path, Target(pid=program.pid), agent=True)
+    recording, _ = record(tmp_path, Target(pid=program.pid), agent=True, may_stay=True)
 
     assert unseen(recording) == []
     assert set(tried) <= {program.pid}
+
+
+def test_a_running_program_is_entered_only_if_that_is_asked_for_by_name(
+    tmp_path: Path, library: Any, monkeypatch: pytest.MonkeyPatch, program: subprocess.Popen[bytes]
+) -> None:
+    library.boards[0].pids = (program.pid,)
+    tried: list[int] = []
+    monkeypatch.setattr(watch_module.GpuWatch, "state", property(lambda self: "watching"))
+    monkeypatch.setattr(remote.Entrance, "ready", lambda self, pids: tried.extend(pids) or True)
+    recording, _ = record(tmp_path, Target(pid=program.pid), agent=True)
+
+    assert tried == []
+    assert unseen(recording) == [not_asked()]
+    assert "--agent" in not_asked()
 
 
 def test_with_gpus_alone_what_was_wanted_is_said_to_be_missing(tmp_path: Path) -> None:

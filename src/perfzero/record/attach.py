@@ -1,8 +1,9 @@
 """
 Watching a process that runs already, or GPUs whoever uses them: the other way than `launch`.
 
-Some things can only be told of a program that is started here; `not_entered` and `nothing_to_enter` say so,
-and how they are to be had. They are notes of the recording, of the kind "unseen", which the report repeats.
+Some things can only be told of a program that is started here; `not_entered`, `not_asked` and
+`nothing_to_enter` say so, and how they are to be had. They are notes of the recording, of the kind "unseen",
+which the report repeats.
 """
 
 from __future__ import annotations
@@ -89,6 +90,14 @@ def not_entered(pid: int | None, why: str) -> str:
     return (
         f"The program's layers are not told: process {pid} could not be looked into, as {why}. "
         "To see them start it with: perfzero run -- CMD"
+    )
+
+
+def not_asked() -> str:
+    """That a running process is entered only if that is asked for by name."""
+    return (
+        "The program's layers are not told: it runs already, and is entered only with --agent "
+        "(Python 3.14 or later). To see them start it with: perfzero run -- CMD"
     )
 
 

@@ -23,7 +23,15 @@ from typing import Any, Literal
 import psutil
 
 from perfzero.errors import NoGpu, PerfzeroError, SourceError, UsageError
-from perfzero.record.attach import TOO_SHORT, Bystander, Watched, existing, not_entered, nothing_to_enter
+from perfzero.record.attach import (
+    TOO_SHORT,
+    Bystander,
+    Watched,
+    existing,
+    not_asked,
+    not_entered,
+    nothing_to_enter,
+)
 from perfzero.record.certainty import LEAST_PAUSE_S, PAUSE_SHARE, Certainty, Judge
 from perfzero.record.close_up import CloseUp
 from perfzero.record.cost import Slowdown, slowdown
@@ -117,9 +125,9 @@ class Recorder:
 
     *say* is told in short sentences what is happening, *show* once a second how far it is. With a
     *judge* it ends when the verdict has had the confidence *sure* for long enough. With an *agent*, the
-    program is looked into once, when it has been looked at closely from outside; one that runs already if
-    its Python lets somebody in, and one that stays slower afterwards only if it *may_stay* so. With
-    *stacks*, what the process that feeds the GPU does is sampled meanwhile.
+    program is looked into once, when it has been looked at closely from outside; one that runs already, or
+    stays slower afterwards, only if it *may_stay* so, which was asked for by name. With *stacks*, what the
+    process that feeds the GPU does is sampled meanwhile.
     """
 
     def __init__(
@@ -184,7 +192,9 @@ class Recorder:
         self._look_refused: dict[int, tuple[int, ...]] = {}  # whom it was not free for, and their GPUs
         self._unseen = ""  # what nobody can tell of what is watched
         program = bool(target.command) or target.pid is not None
-        if agent and program:
+        if agent and target.pid is not None and not may_stay:
+            self._unseen = not_asked()
+        elif agent and program:
             self._looks = Looks(tell=lambda look: self._writer.look(look), say=say, may_stay=may_stay)
             self._entrance = None if target.command else Entrance(self._looks, say=say)
         if (agent or stacks) and not program:
