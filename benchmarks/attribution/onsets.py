@@ -28,6 +28,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
+from perfzero.errors import PerfzeroError
 from perfzero.store.kineto import read_trace
 from perfzero.store.reader import open_recording
 from perfzero.values import Samples
@@ -43,6 +44,7 @@ EVEN = 0.1
 
 FEWEST = 10
 BAR_US = 2.0
+JUDGED = "sm_active"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,15 @@ class Seen:
     many: tuple[int, int]
     begin_us: tuple[float, float, float]
     end_us: tuple[float, float, float]
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether it is of the SMs, and of enough kernels."""
+        return self.counter == JUDGED and self.many[0] >= FEWEST
+
+    @property
+    def ok(self) -> bool:
+        return abs(self.begin_us[1]) <= BAR_US
 
 
 def seen(samples: Samples, start_ns: Any, end_ns: Any, *, counter: str) -> Seen:
@@ -118,36 +129,36 @@ def looks_of(recording: Path) -> Iterator[tuple[Samples, Any, Any]]:
                 yield samples, work.start_ns, work.end_ns
 
 
+def rows_of(recording: Path) -> Iterator[tuple[float, Seen]]:
+    """What each counter shows of each look in *recording*, with the length of its samples in us."""
+    for samples, start_ns, end_ns in looks_of(recording):
+        period_us = float(np.median(samples.end_ns - samples.start_ns)) / 1e3
+        for counter in (JUDGED, "gr_active"):
+            if counter in samples.columns:
+                yield period_us, seen(samples, start_ns, end_ns, counter=counter)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("recordings", nargs="+", type=Path, metavar="RECORDING")
     args = parser.parse_args(argv)
+    try:
+        found = [(path, *row) for path in args.recordings for row in rows_of(path)]
+    except PerfzeroError as error:
+        parser.exit(1, f"{error}\n")
     heads = f"{'by':10}{'begins':>7} {'us (quartiles)':22}{'ends':>6} us (quartiles)"
     print(f"{'recording':18}{'samples of':>11}  {heads}")
-    judged: list[bool] = []
-    for recording in args.recordings:
-        for samples, start_ns, end_ns in looks_of(recording):
-            period_us = float(np.median(samples.end_ns - samples.start_ns)) / 1e3
-            for counter in ("sm_active", "gr_active"):
-                if counter not in samples.columns:
-                    continue
-                found = seen(samples, start_ns, end_ns, counter=counter)
-                begin, end = (
-                    "{1:6.2f} ({0:.2f} to {2:.2f})".format(*q) for q in (found.begin_us, found.end_us)
-                )
-                verdict = ""
-                if counter == "sm_active" and found.many[0] >= FEWEST:
-                    judged.append(abs(found.begin_us[1]) <= BAR_US)
-                    verdict = "OK" if judged[-1] else "FAIL"
-                print(
-                    f"{recording.name:18}{period_us:8.0f} us  {counter:10}{found.many[0]:7} {begin:22}"
-                    f"{found.many[1]:6} {end:22} {verdict}".rstrip()
-                )
+    judged = [one for _, _, one in found if one.is_judged]
+    for path, period_us, one in found:
+        begin, end = ("{1:6.2f} ({0:.2f} to {2:.2f})".format(*q) for q in (one.begin_us, one.end_us))
+        verdict = "" if not one.is_judged else "OK" if one.ok else "FAIL"
+        shown = f"{one.counter:10}{one.many[0]:7} {begin:22}{one.many[1]:6} {end:22} {verdict}".rstrip()
+        print(f"{path.name:18}{period_us:8.0f} us  {shown}")
     if not judged:
         print(f"No recording shows {FEWEST} kernels that begin after a gap and last for some samples.")
-    return 0 if judged and all(judged) else 1
+    return 0 if judged and all(one.ok for one in judged) else 1
 
 
 if __name__ == "__main__":

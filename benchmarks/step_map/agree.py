@@ -27,6 +27,7 @@ from perfzero.diagnose.fingerprints import KINDS, kinds_of, rates_of, rows_of
 from perfzero.diagnose.roofs import roofs_of
 from perfzero.diagnose.step_map import mean_step, step_map_of
 from perfzero.diagnose.verdict import StepMap
+from perfzero.errors import NoRecording, PerfzeroError
 from perfzero.series import fold, phases
 from perfzero.series.phases import scales
 from perfzero.series.placing import misfits, positions
@@ -75,25 +76,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("recordings", type=Path, nargs="+")
     fold.FEWEST_STEPS = FEWEST_TRACED
     phases.FEWEST = MOST_TRACED
-    for path in parser.parse_args(arguments).recordings:
-        recording = open_recording(path)
-        seen = recording.observation(recording.gpus[0].index)
-        look = next(look for look in recording.looks if look.file)
-        work = read_trace(path / look.file).work
-        classes = np.array([class_of(name) for name in work.names])[work.name]
-        classes[work.kind != WORK_KINDS.index("kernel")] = CLASSES.index("other")
-        beside = seen.close_up.between(int(work.start_ns.min()), int(work.end_ns.max()))
-        print(f"{path.name}")
-        fingerprints(beside, work, classes, roofs_of(seen.gpu, seen.board))
-        evidence = collect(seen)
-        found, why = step_map_of(evidence)
-        if found is None:
-            print(f"  no map: {why}")
-        else:
-            folded = mean_step(evidence)
-            agreement(found, folded, beside, work, classes, roofs_of(seen.gpu, seen.board))
-        traced(evidence, beside, work, classes)
+    args = parser.parse_args(arguments)
+    try:
+        for path in args.recordings:
+            compare(path)
+    except PerfzeroError as error:
+        parser.exit(1, f"{error}\n")
     return 0
+
+
+def compare(path: Path) -> None:
+    """Print all of the recording in *path*. Raises PerfzeroError for what is none, or has no look."""
+    recording = open_recording(path)
+    seen = recording.observation(recording.gpus[0].index)
+    look = next((look for look in recording.looks if look.file), None)
+    if look is None or not len(seen.close_up):
+        raise NoRecording(f"{path} has no look with samples beside it.")
+    work = read_trace(path / look.file).work
+    classes = np.array([class_of(name) for name in work.names])[work.name]
+    classes[work.kind != WORK_KINDS.index("kernel")] = CLASSES.index("other")
+    beside = seen.close_up.between(int(work.start_ns.min()), int(work.end_ns.max()))
+    print(f"{path.name}")
+    fingerprints(beside, work, classes, roofs_of(seen.gpu, seen.board))
+    evidence = collect(seen)
+    found, why = step_map_of(evidence)
+    if found is None:
+        print(f"  no map: {why}")
+    else:
+        folded = mean_step(evidence)
+        agreement(found, folded, beside, work, classes, roofs_of(seen.gpu, seen.board))
+    traced(evidence, beside, work, classes)
 
 
 def busy_until(work: Work, at_ns: np.ndarray) -> np.ndarray:

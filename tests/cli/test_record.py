@@ -19,6 +19,7 @@ import typer
 
 from perfzero.cli import record as command
 from perfzero.cli.main import build_app
+from perfzero.record import session
 from perfzero.record.launch import Invoker
 from perfzero.record.session import Target
 from perfzero.store.reader import open_recording
@@ -218,6 +219,33 @@ def test_the_program_has_the_environment_it_would_have_without_us_but_for_what_t
         assert theirs.pop("PYTHONPATH").endswith(before)
     assert {name for name in theirs if ours.get(name) != theirs[name]} == more
     assert not set(ours) - set(theirs)
+
+
+@pytest.mark.parametrize(
+    ("options", "agent", "by_name"),
+    [((), True, False), (("--agent",), True, True), (("--no-agent",), False, False)],
+    ids=["not said", "asked by name", "refused"],
+)
+def test_a_look_that_leaves_something_behind_has_to_be_asked_for_by_name(
+    options: tuple[str, ...],
+    agent: bool,
+    by_name: bool,
+    perfzero: Perfzero,
+    python: Python,
+    library: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wanted: list[tuple[bool, bool]] = []
+
+    class Recorder(session.Recorder):
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            wanted.append((named["agent"], named["may_stay"]))
+            super().__init__(*arguments, **named)
+
+    monkeypatch.setattr(session, "Recorder", Recorder)
+    assert perfzero("record", *NVML, *options, "--", *python("pass")) == 0
+
+    assert wanted == [(agent, by_name)]
 
 
 def test_a_program_that_does_not_exist_gives_the_shells_127(

@@ -172,7 +172,7 @@ def recording_command(name: str) -> Callable[..., None]:
             bool | None,
             typer.Option(
                 "--agent/--no-agent",
-                help="Name its layers: look into it once, for a few steps, by its own profiler "
+                help="Name the program's layers, by one look inside at a few of its steps "
                 "[where that leaves nothing behind].",
             ),
         ] = None,
