@@ -767,22 +767,25 @@ def test_the_time_lost_to_a_look_is_that_beyond_the_usual_steps(monkeypatch) -> 
 
 
 @pytest.mark.parametrize(
-    ("same", "reason", "lost_s", "stays", "noise", "ok"),
+    ("same", "reason", "lost_s", "stays", "noise", "paced", "paced_noise", "ok"),
     [
-        (True, "", 1.9, 0.029, 0.0, True),
-        (False, "", 0.1, 0.0, 0.0, False),
-        (True, "no steps", 0.0, 0.0, 0.0, False),
-        (True, "", 2.1, 0.0, 0.0, False),
-        (True, "", 0.1, 0.12, 0.02, False),
-        (True, "", 0.1, 0.12, 0.2, True),
-        (True, "", 0.1, np.nan, 0.2, False),
+        (True, "", 1.9, 0.029, 0.0, 0.0, 0.1, True),
+        (False, "", 0.1, 0.0, 0.0, 0.0, 0.1, False),
+        (True, "no steps", 0.0, 0.0, 0.0, 0.0, 0.1, False),
+        (True, "", 2.1, 0.0, 0.0, 0.0, 0.1, False),
+        (True, "", 0.1, 0.12, 0.02, 0.0, 0.1, False),
+        (True, "", 0.1, 0.12, 0.2, 0.1, 0.3, True),
+        (True, "", 0.1, 0.12, 0.2, 0.1, 0.05, False),  # by the host's pace it is seen
+        (True, "", 0.1, 0.12, 0.11, 0.01, 0.05, True),  # by the host's pace it was the host
+        (True, "", 0.1, np.nan, 0.2, np.nan, np.nan, False),
     ],
 )
 def test_a_look_may_cost_two_seconds_and_change_nothing(
-    monkeypatch, same: bool, reason: str, lost_s: float, stays: float, noise: float, ok: bool
+    monkeypatch, same, reason, lost_s, stays, noise, paced, paced_noise, ok
 ) -> None:
     look = load(monkeypatch, "look/run.py")
-    row = look.Row("resnet50", same, reason, 3, lost_s, lost_s, 1.0, stays, noise, (0.0, -0.01, 0.01))
+    slower = (0.0, -0.01, 0.01)
+    row = look.Row("resnet50", same, reason, 3, lost_s, lost_s, 1.0, stays, noise, paced, paced_noise, slower)
 
     assert row.ok == ok
     assert ("FAIL" in look.table([row])) == (not ok)
@@ -796,6 +799,32 @@ def test_the_noise_of_a_program_is_how_much_its_fastest_steps_differ(monkeypatch
     assert look.noise_of(steps_of(paces)) == pytest.approx(0.2, abs=0.01)
     assert look.noise_of(steps_of(np.r_[[50.0] * 400] * np.tile([1.0] * 9 + [3.0], 40))) == pytest.approx(0.0)
     assert np.isnan(look.noise_of(steps_of(np.full(20, 50.0))))
+
+
+def test_what_a_look_leaves_is_told_apart_from_a_host_that_slows_down(monkeypatch) -> None:
+    """After 10 s the host needs a fifth more for all; what the look left adds a tenth to steps only."""
+    look = load(monkeypatch, "look/run.py")
+    slow = np.repeat([1.0, 1.2], 200)
+    for left in (1.0, 1.1):
+        steps = steps_of(50.0 * slow * np.repeat([1.0, left], 200))
+        pace = steps.copy()
+        pace["ms"] = 0.05 * slow
+        now = int(steps["end_ns"][200])
+        told, _ = look.stays_slower(steps, steps[:0], int(steps["end_ns"][0]), now, now)
+        paced, _ = look.stays_slower(
+            look.in_units_of(pace, steps), steps[:0], int(steps["end_ns"][0]), now, now
+        )
+
+        assert told == pytest.approx(1.2 * left - 1, abs=1e-6)
+        assert paced == pytest.approx(left - 1, abs=1e-6)
+
+
+def test_nothing_is_told_of_what_a_look_left_where_no_step_came_after_it(monkeypatch) -> None:
+    look = load(monkeypatch, "look/run.py")
+    steps = steps_of(np.full(200, 50.0))
+    end_ns = int(steps["end_ns"][-1])
+
+    assert np.isnan(look.stays_slower(steps, steps, 0, end_ns, end_ns + 1)).all()
 
 
 def test_stacks_cost_what_steps_take_longer_meanwhile(monkeypatch) -> None:

@@ -4,7 +4,7 @@ Programs with a fixed number of steps that give the same result each time, to se
     python benchmarks/look/programs.py CASE --steps 400 --log FILE
 
 Each prints its loss ten times, to the last digit, and ends with exit code 7. Into FILE goes one row per step
-(zoo/loop.py).
+(zoo/loop.py), and into FILE.pace how long the host took for the same piece of work after each.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ Step = Callable[[], Any]
 
 EXIT_CODE = 7
 
+TURNS = 2000
+"""Of an empty loop, after each step: some 50 µs by which one sees how fast the host is just then."""
+
 
 def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -34,6 +37,10 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--device", default="cuda")
     p.add_argument("--log", type=Path, required=True, help="file for one row per step")
     return p
+
+
+def pace_log(log: Path) -> Path:
+    return log.with_name(f"{log.name}.pace")
 
 
 def main() -> int:
@@ -45,13 +52,18 @@ def main() -> int:
     torch.use_deterministic_algorithms(True)
     step = CASES[args.case](args.device)
     ended = time.perf_counter()
-    with open(args.log, "wb", buffering=0) as log:
+    with open(args.log, "wb", buffering=0) as log, open(pace_log(args.log), "wb", buffering=0) as paces:
         for number in range(args.steps):
             loss = step()
             if args.device == "cuda":
                 torch.cuda.synchronize()
             began, ended = ended, time.perf_counter()
             log.write(loop.ROW.pack(time.time_ns(), (ended - began) * 1e3))
+            for _ in range(TURNS):
+                pass
+            now = time.perf_counter()
+            paces.write(loop.ROW.pack(time.time_ns(), (now - ended) * 1e3))
+            ended = now
             if (number + 1) % (args.steps // 10) == 0:
                 print(number + 1, repr(float(loss)), flush=True)
     return EXIT_CODE
