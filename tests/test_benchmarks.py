@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,6 +22,9 @@ import numpy as np
 import pytest
 
 from hand_written_look import Look
+from perfzero.store.kineto import read_trace
+from perfzero.store.reader import open_recording
+from perfzero.store.stacks import read_stacks
 from perfzero.store.writer import RecordingWriter
 from perfzero.values import Cost, Gpu, Process, Samples, Window
 
@@ -968,3 +972,72 @@ def test_the_truth_of_a_program_that_does_not_exist_is_a_usage_error(monkeypatch
     with pytest.raises(SystemExit, match="2"):
         truth.main()
     assert "no such program: nothing" in capsys.readouterr().err
+
+
+# --- report: a large recording made of real ones ------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ModuleType, Path]]:
+    """Half a minute of two GPUs."""
+    with pytest.MonkeyPatch.context() as patch:
+        module = load(patch, "report/large.py")
+        folder = tmp_path_factory.mktemp("large") / "recording"
+        module.make(folder, minutes=0.5, gpus=2)
+        yield module, folder
+
+
+def test_a_large_recording_is_one_that_nobody_doubts(large):
+    _, folder = large
+    recording = open_recording(folder)
+    seen = recording.observation(1)
+
+    assert recording.complete
+    assert recording.doubts == ()
+    assert np.median(seen.pm.end_ns - seen.pm.start_ns) == pytest.approx(MS, rel=0.01)
+    # Half a minute but the 2 s before it, 2 s of a gap, and 1.5 s in which the program was looked into.
+    assert len(seen.pm) == pytest.approx(24_500, rel=0.01)
+    assert (seen.pm.start_ns[1:] >= seen.pm.end_ns[:-1] - 20_000).all()
+    assert seen.gaps[0].reason == "another tool holds the counters"
+    assert len(seen.zoom) > 1_000
+
+
+def test_what_is_played_faster_has_the_rates_that_were_measured(large):
+    """Times and totals are halved, levels stay: so mean rate and level of a round are the source's."""
+    module, _ = large
+    source = open_recording(module.RECORDINGS / module.SOURCES[1])
+    played = module._played(source).samples
+    was = source.observation(0).pm
+    read_s = was.column("dram_read_bytes").sum() / was.duration_s.sum()
+
+    assert played.column("dram_read_bytes").sum() / played.duration_s.sum() == pytest.approx(read_s, rel=1e-3)
+    assert np.nanmean(played.column("gr_active")) == pytest.approx(np.nanmean(was.column("gr_active")))
+    assert played.duration_s.sum() == pytest.approx(was.duration_s.sum() / 2, rel=1e-3)
+    assert len(played) == len(was)
+
+
+def test_a_large_recording_takes_a_look_and_the_stacks_along(large):
+    _, folder = large
+    recording = open_recording(folder)
+    seen, (look,) = recording.observation(0), recording.looks
+    work = read_trace(folder / look.file).work
+    main = read_stacks(folder).processes[0]
+
+    assert len(seen.close_up) > 10_000
+    assert seen.close_up.start_ns[0] < work.start_ns[0] < work.end_ns[-1] < seen.close_up.end_ns[-1]
+    assert look.start_ns < look.steps_ns[0] < look.end_ns
+    assert seen.pm.start_ns[0] <= main.time_ns[0] < main.time_ns[-1] < seen.pm.start_ns[0] + 6 * SECOND
+    assert len(main) > 1_000
+
+
+def test_a_large_recording_is_the_same_each_time_and_replaces_nothing(large, tmp_path):
+    module, folder = large
+    again = tmp_path / "again"
+    module.make(again, minutes=0.5, gpus=2)
+
+    assert {f.name: f.read_bytes() for f in again.iterdir()} == {
+        f.name: f.read_bytes() for f in folder.iterdir()
+    }
+    assert module.main([str(again), "--minutes", "0.5", "--gpus", "1"]) == 2
+    with pytest.raises(SystemExit):
+        module.main([str(tmp_path / "new"), "--minutes", "0"])
