@@ -251,14 +251,14 @@ def _over_and_over(source: Recording, stream: str, start_ns: int, end_ns: int) -
 
 
 def _bursts(source: Recording, start_ns: int, end_ns: int) -> Iterator[tuple[Window, Samples]]:
-    """The first burst of *source* once a minute, from the twentieth second on."""
+    """The first burst of *source* once a minute, from the fifteenth second on."""
     gpu = source.gpus[0].index
     seen = source.observation(gpu)
     window = next((w for w in seen.windows if w.kind == "zoom"), None)
     if window is None or not len(seen.zoom):
         return
     samples = seen.zoom.between(window.start_ns - window.period_ns, window.end_ns + window.period_ns)
-    for at_ns in range(start_ns + 20 * 10**9, end_ns - 10 * 10**9, ZOOM_EVERY_NS):
+    for at_ns in range(start_ns + 15 * 10**9, end_ns - 10 * 10**9, ZOOM_EVERY_NS):
         by_ns = at_ns - window.start_ns
         moved = replace(window, start_ns=at_ns, end_ns=window.end_ns + by_ns)
         yield moved, _moved(samples, by_ns)
