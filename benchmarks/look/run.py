@@ -8,11 +8,12 @@ have to be the same, the loss to the last digit. The time lost is that of the st
 what as many usual steps take, by the program's own clock; two seconds at most are allowed. "told" is what the
 look itself says of it.
 
-"stays" is by how much longer steps take after the look than before it, by the tenth of either that is the
-fastest, for the host's noise only adds; 3 % at most are allowed, for the GPU's clock wanders by as much. Or
-as much as that differs over stretches of 5 s of the run alone, or before the look, "noise". A host's pace may
-wander by a quarter, on a machine of others; so the same is told of steps in units of a piece of Python that
-the program runs after each, second by second ("by pace"), and that of the two is judged which is less noisy.
+"stays" is by how much longer steps take after the look than before it, with an interval of 95 %; it fails
+where all of the interval lies beyond 3 %, for the GPU's clock wanders by as much. A host's pace wanders by a
+quarter or more on a machine of others, so the program runs the same piece of Python after each step, and
+log(step) = a + b log(pace) + c [after the look] is fitted to the fastest tenths of either in each second, the
+pace as a covariate (analysis of covariance; Fisher, Statistical Methods for Research Workers, section 49.1);
+"stays" is exp(c) - 1, its interval of resampled blocks of seconds. The first seconds are left out.
 "stacks" is by how much longer a mean step took while stacks were read, and the counters sampled in windows,
 than after the look: with an interval of 95 %, of resampled blocks of half a second. It is not judged.
 
@@ -54,9 +55,14 @@ TRIAL = 400
 START_UP_S = 25.0
 BAR_S = 2.0
 STAYS = 0.03
-STRETCH_S = 5.0
-PACE_S = 1.0
-"""The host's pace is taken to be the same for so long."""
+SETTLED_S = 3
+"""Of a program; its first steps are longer."""
+
+BLOCK_SECONDS = 3
+"""Neighbouring seconds are alike."""
+
+CHANGED_PACE = 1e-3
+"""From this spread of log(pace) on, something can be learnt about what it does to steps."""
 
 Steps = npt.NDArray[Any]
 """Rows of a log of steps (tools/step_log.py), or their lengths in ms."""
@@ -65,6 +71,7 @@ Steps = npt.NDArray[Any]
 AFTER_S = 0.2
 """After the look: the host catches up."""
 
+NS = 1_000_000_000
 NEVER_NS = 1 << 62
 BLOCK_MS = 500.0
 DRAWS = 2000
@@ -74,10 +81,9 @@ DRAWS = 2000
 class Row:
     """
     `same`: output, errors and exit code are. `reason`: why there was no look. `lost_s`: by the program's own
-    clock, `told_s`: by the look itself; `megabytes` is the size of the trace. `stays`, as a share: how much
-    slower the program was afterwards, beside the `noise` of when nobody looked; `paced` and `paced_noise`:
-    likewise of steps in units of the host's pace. `slower`: likewise while stacks were read, and between
-    which two it lies; None where none were.
+    clock, `told_s`: by the look itself; `megabytes` is the size of the trace. `stays`, shares: how much
+    slower the program was afterwards, and between which two that lies. `slower`: likewise while stacks were
+    read. None where that cannot be told.
     """
 
     program: str
@@ -87,10 +93,7 @@ class Row:
     lost_s: float
     told_s: float
     megabytes: float
-    stays: float
-    noise: float
-    paced: float
-    paced_noise: float
+    stays: tuple[float, float, float] | None
     slower: tuple[float, float, float] | None
 
     @property
@@ -99,8 +102,7 @@ class Row:
 
     @property
     def is_slower_for_good(self) -> bool:
-        told, noise = min((self.stays, self.noise), (self.paced, self.paced_noise), key=lambda pair: pair[1])
-        return not told <= max(STAYS, noise)
+        return self.stays is None or self.stays[1] > STAYS
 
 
 def measure(name: str, folder: Path, _args: argparse.Namespace) -> Row:
@@ -114,29 +116,8 @@ def measure(name: str, folder: Path, _args: argparse.Namespace) -> Row:
     log = folder.with_suffix(".steps")
     record = [*watched.checkout.PERFZERO, "record", "--quiet", "-o", str(folder), "--"]
     beside = run([*record, *command(name, steps, log)])
-    return compare(name, folder, Run.of(log), Run.of(folder.with_suffix(".alone")), same=alone == beside)
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What a run logged: its steps, and the same in units of the host's pace."""
-
-    steps: Steps
-    paced: Steps
-
-    @classmethod
-    def of(cls, log: Path) -> Run:
-        steps = step_log.read_steps(log)
-        return cls(steps, in_units_of(step_log.read_steps(pace_log(log)), steps))
-
-
-def in_units_of(pace: Steps, steps: Steps) -> Steps:
-    """*steps*, their lengths divided by the fastest tenth of *pace* in the same second; a row each."""
-    second = ((steps["end_ns"] - steps["end_ns"][0]) // round(PACE_S * 1e9)).astype(int)
-    fast = {k: float(np.quantile(pace["ms"][: len(steps)][second == k], 0.1)) for k in set(second.tolist())}
-    paced = steps.copy()
-    paced["ms"] /= [fast[k] for k in second.tolist()]
-    return paced
+    steps, pace = step_log.read_steps(log), step_log.read_steps(pace_log(log))
+    return compare(name, folder, steps, pace, same=alone == beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +145,12 @@ def run(words: Sequence[str]) -> Ended:
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
-def compare(name: str, folder: Path, run: Run, alone: Run, *, same: bool) -> Row:
+def compare(name: str, folder: Path, steps: Steps, pace: Steps, *, same: bool) -> Row:
     looks = open_recording(folder).looks
     if not looks or not looks[0].file:
         why = looks[0].reason if looks else "nobody was asked"
-        return Row(name, same, why, 0, 0.0, 0.0, 0.0, math.nan, math.nan, math.nan, math.nan, None)
-    look, steps = looks[0], run.steps
+        return Row(name, same, why, 0, 0.0, 0.0, 0.0, None, None)
+    look = looks[0]
     size = (folder / look.file).stat().st_size / 1e6
     lost = lost_s(steps, look.start_ns, look.end_ns)
     traced = max(0, len(look.steps_ns) - 1)
@@ -177,34 +158,53 @@ def compare(name: str, folder: Path, run: Run, alone: Run, *, same: bool) -> Row
     during = step_log.inside(steps, begin_ns, min(end_ns, look.start_ns))
     after_ns = max(end_ns, look.end_ns) + round(AFTER_S * 1e9)
     after = step_log.inside(steps, after_ns, NEVER_NS)
-    stays, noise = stays_slower(steps, alone.steps, begin_ns, look.start_ns, after_ns)
-    paced, paced_noise = stays_slower(run.paced, alone.paced, begin_ns, look.start_ns, after_ns)
-    return Row(
-        name, same, look.reason, traced, lost, look.cost_s, size,
-        stays, noise, paced, paced_noise, slower(during, after),
-    )  # fmt: skip
+    stays = stays_slower(seconds(steps, pace, look.start_ns, after_ns))
+    return Row(name, same, look.reason, traced, lost, look.cost_s, size, stays, slower(during, after))
 
 
-def stays_slower(
-    steps: Steps, alone: Steps, begin_ns: int, look_ns: int, after_ns: int
-) -> tuple[float, float]:
-    """By how much *steps* after the look are longer than in [begin, look), and wander anyway; shares."""
-    before = steps[steps["end_ns"] < look_ns]
-    usual = before["ms"][before["end_ns"] >= begin_ns]
-    after = steps["ms"][steps["end_ns"] >= after_ns]
-    if not len(usual) or not len(after):
-        return math.nan, math.nan
-    stays = float(np.quantile(after, 0.1) / np.quantile(usual, 0.1) - 1)
-    return stays, max(noise_of(alone), noise_of(before))
-
-
-def noise_of(steps: Steps) -> float:
-    """By how much the fastest tenth of steps differs over stretches of `STRETCH_S`, as a share."""
+def seconds(steps: Steps, pace: Steps, look_ns: int, after_ns: int) -> Steps:
+    """
+    A row for each whole second before and after a look, of shape (n, 3): log of the host's pace in ms, log of
+    a step in ms, both by their fastest tenth, and 1 after the look, else 0. *pace* has a row for each step.
+    """
     if not len(steps):
-        return math.nan
-    stretch = ((steps["end_ns"] - steps["end_ns"][0]) // round(STRETCH_S * 1e9)).astype(int)
-    fast = [float(np.quantile(steps["ms"][stretch == k], 0.1)) for k in range(int(stretch[-1]))]
-    return max(fast) / min(fast) - 1 if fast else math.nan
+        return np.empty((0, 3))
+    start_ns = int(steps["end_ns"][0])
+    second = (steps["end_ns"] - start_ns) // NS
+    rows = []
+    for number in range(SETTLED_S, int(second[-1])):
+        its = second == number
+        begin_ns = start_ns + number * NS
+        if its.any() and (begin_ns + NS <= look_ns or begin_ns >= after_ns):
+            fast = [
+                float(np.log(np.quantile(ms[its], 0.1))) for ms in (pace["ms"][: len(steps)], steps["ms"])
+            ]
+            rows.append((*fast, float(begin_ns >= after_ns)))
+    return np.array(rows).reshape(-1, 3)
+
+
+def stays_slower(rows: Steps) -> tuple[float, float, float] | None:
+    """By how much steps are longer after the look than before it, and between which two; of `seconds`."""
+    before, after = (rows[rows[:, 2] == flag] for flag in (0.0, 1.0))
+    if min(len(before), len(after)) < 2 * BLOCK_SECONDS:
+        return None
+    draw = np.random.default_rng(0)
+    drawn = [fitted(np.concatenate([resampled(before, draw), resampled(after, draw)])) for _ in range(DRAWS)]
+    low, high = np.expm1(np.quantile(drawn, (0.025, 0.975)))
+    return float(np.expm1(fitted(rows))), float(low), float(high)
+
+
+def fitted(rows: Steps) -> float:
+    """c of log(step) = a + b log(pace) + c [after the look]."""
+    pace = rows[:, 0] - rows[:, 0].mean()
+    known = [np.ones(len(rows)), rows[:, 2], *([pace] if pace.std() >= CHANGED_PACE else [])]
+    return float(np.linalg.lstsq(np.stack(known, axis=1), rows[:, 1], rcond=None)[0][1])
+
+
+def resampled(rows: Steps, draw: np.random.Generator) -> Steps:
+    """As many rows, in blocks of `BLOCK_SECONDS`."""
+    begins = draw.integers(0, len(rows) - BLOCK_SECONDS + 1, math.ceil(len(rows) / BLOCK_SECONDS))
+    return np.asarray(rows[(begins[:, None] + np.arange(BLOCK_SECONDS)).ravel()[: len(rows)]])
 
 
 def stacks_read_ns(folder: Path) -> tuple[int, int]:
@@ -241,22 +241,17 @@ def lost_s(steps: Steps, start_ns: int, end_ns: int) -> float:
 
 
 def told(slower: tuple[float, float, float] | None) -> str:
-    if slower is None:
-        return f"{'-':>9}"
-    return "{:9.2%} [{:.2%}, {:.2%}]".format(*slower)
+    return "-" if slower is None else "{:.2%} [{:.2%}, {:.2%}]".format(*slower)
 
 
 def table(rows: Sequence[Row]) -> str:
-    heads = (
-        f"{'lost s':>8}{'told s':>8}{'MB':>7}{'stays':>7}{'noise':>7}{'by pace':>9}{'noise':>7}{'stacks':>9}"
-    )
+    heads = f"{'lost s':>8}{'told s':>8}{'MB':>7}  {'stays':26}{'stacks':26}"
     lines = [f"{'program':16}{'same':>6}{'steps':>7}{heads}"]
     for row in rows:
         end = f"{'OK' if row.ok else 'FAIL'} {row.reason}".rstrip()
         lines.append(
             f"{row.program:16}{'yes' if row.same else 'NO':>6}{row.steps:7}{row.lost_s:8.2f}{row.told_s:8.2f}"
-            f"{row.megabytes:7.1f}{row.stays:7.1%}{row.noise:7.1%}"
-            f"{row.paced:9.1%}{row.paced_noise:7.1%}{told(row.slower)}  {end}"
+            f"{row.megabytes:7.1f}  {told(row.stays):26}{told(row.slower):26}{end}"
         )
     return "\n".join(lines)
 
