@@ -3,6 +3,9 @@ A training loop in PyTorch on all GPUs of a host, one process each: a deep perce
 
     torchrun --nproc-per-node 2 benchmarks/frameworks/programs/ddp_mlp.py --seconds 25 [--backend gloo]
 
+With the backend gloo the processes compute on the CPU; with `--share` as well, they share the GPUs there are,
+be it one, which NCCL does not allow.
+
 The gradients are averaged over the processes (DistributedDataParallel). The first one prints the loss after
 50 steps, to the last digit.
 """
@@ -20,6 +23,7 @@ def main():
     )
     parser.add_argument("--seconds", type=float, default=25.0)
     parser.add_argument("--backend", choices=("nccl", "gloo"), default="nccl")
+    parser.add_argument("--share", action="store_true", help="with gloo: compute on GPUs all the same")
     args = parser.parse_args()
 
     import torch
@@ -27,7 +31,7 @@ def main():
     from torch.nn.parallel import DistributedDataParallel
 
     rank = int(os.environ["LOCAL_RANK"])
-    on_gpu = args.backend == "nccl"
+    on_gpu = args.share or args.backend == "nccl"
     device = torch.device("cuda", rank % torch.cuda.device_count()) if on_gpu else torch.device("cpu")
     if on_gpu:
         torch.cuda.set_device(device)
