@@ -153,18 +153,6 @@ def test_a_threshold_in_words_is_left_alone() -> None:
     assert text.threshold_words("≥ 0.9", "seconds") == "≥ 0.9"
 
 
-def test_things_are_enumerated_with_an_and() -> None:
-    assert text.enumeration(("a", "b", "c")) == "a, b and c"
-    assert text.enumeration(("a",)) == "a"
-    assert text.enumeration(()) == ""
-
-
-def test_one_of_a_kind_is_singular() -> None:
-    assert text.counted(1, "gap") == "1 gap"
-    assert text.counted(0, "gap") == "0 gaps"
-    assert text.counted(12_345, "sample") == "12,345 samples"
-
-
 def test_words_from_a_recording_cannot_steer_the_terminal() -> None:
     assert text.printable("a\x1b[31m\x07b\r\nc\u202ed") == "a[31mb cd"
 
@@ -173,9 +161,30 @@ def test_words_that_are_fine_stay_as_they_are() -> None:
     assert text.printable("python train.py --größe 3 ≥ 2") == "python train.py --größe 3 ≥ 2"
 
 
-def test_a_language_without_messages_is_refused_by_name() -> None:
-    with pytest.raises(KeyError, match="'zh'; there are: en"):
-        text.catalogue("zh")
+def test_a_chinese_character_takes_two_columns() -> None:
+    assert text.width("GPU 空闲") == 8
+    assert text.width("u\u0308") == 1  # the dots stand above the u
+
+
+def test_text_is_cut_to_the_columns_it_may_take() -> None:
+    assert text.fitting("空闲时间", 8) == "空闲时间"
+    assert text.fitting("空闲时间", 7) == "空闲时…"
+    assert text.fitting("空闲时间", 6) == "空闲…"
+    assert text.fitting("idle", 3) == "id…"
+
+
+def test_chinese_may_be_broken_between_characters_but_not_before_a_comma() -> None:
+    assert text.glued("显存，带宽").split(text.BREAK) == ["显", "存，", "带", "宽"]
+    assert text.glued("（显存）。SM").split(text.BREAK) == ["（显", "存）。", "SM"]
+
+
+def test_what_is_broken_is_whole_again_afterwards() -> None:
+    said = "GPU 有 58 % 的时间，空闲（等待数据）。"
+    assert text.unglued(text.glued(said)) == said
+
+
+def test_english_has_no_break_but_its_spaces() -> None:
+    assert text.BREAK not in text.glued("The GPU waits for data 83 % of the time.")
 
 
 @given(st.floats(min_value=1e-9, max_value=90))

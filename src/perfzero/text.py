@@ -1,13 +1,12 @@
 """
-Numbers and messages to words that people read.
+Numbers to words that people read, in all languages alike.
 
 Machine files never pass through here: they keep base units and full precision. Numbers are
 rounded to what a reader can use (two significant digits, or whole percents): 0.997 is "99.7 %",
 0.0003 is "0.03 %". Counters are true to a few tenths of a percent, so from 99.95 % on it is
 "100 %"; almost nothing is "< 0.01 %", because nothing at all is a finding. A missing value is "–".
 
-Fixed phrases of the reports stand in one catalogue per language, so that a language is a
-table to add. English is the only one there is; `catalogue` refuses any other by name.
+Sentences stand in `perfzero.words`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
 
 MISSING = "–"
 
@@ -26,8 +24,19 @@ LIKELY = 0.5
 GLUE = "\ue000"
 """Stands for a space that must not break; of private use, so `printable` lets none in from outside."""
 
+BREAK = "\x1f"
+"""A space of no width: Chinese has none between words, where a line may break. `printable` lets none in."""
+
+_HAN = "\u3400-\u4dbf\u4e00-\u9fff"
+_CLOSING, _OPENING = "，。；：、！？）”》", "（“《"
+_BETWEEN_HAN = re.compile(
+    f"(?<=[{_HAN}{_CLOSING}])(?=[{_HAN}{_OPENING}])|(?<=[{_CLOSING}])(?=[^\\s{_CLOSING}{_HAN}{_OPENING}])"
+)
+"""Where a line of Chinese may end: between any two characters, but not before what closes a part of it."""
+
 _BEFORE_UNIT = re.compile(
     r"(?<=[0-9]) (?=%|°C|[kMGTmµn]?(?:B|B/s|FLOP/s|Hz|W|J|s|/s|h|min)\b)|(?<=[<>≤≥]) (?=[0-9])"
+    f"|(?<=[0-9%]) (?=[{_HAN}])"
 )
 
 _MINUS = "−"
@@ -37,151 +46,6 @@ _TRACE = 1e-4
 """Less than this share is there, and no more can be said of it."""
 
 _PLAIN_THRESHOLD = re.compile(r"\s*(<=|>=|[<>≤≥])\s*([0-9]+(?:\.[0-9]+)?)\s*\Z")
-
-ENGLISH: Mapping[str, str] = {
-    "sure": "sure",
-    "likely": "likely",
-    "unsure": "unsure",
-    "no_verdict": "no verdict",
-    "do": "Do",
-    "or": "or",
-    "then": "Then",
-    "check": "Check",
-    "also": "Also",
-    "doubt": "Doubt",
-    "more": "More",
-    "time": "time",
-    "host_lines": "What the GPU waits for while it is idle, by line of the program:",
-    "host_lines_overlap": "What the GPU waits for while it is idle, by line of the program (shares overlap):",
-    "layers": "Where {whose} time goes, by a look {how}:",
-    "layers_here": "the GPU's",
-    "layers_elsewhere": "GPU {gpus}'s",
-    "layers_somewhere": "some GPU's",
-    "looked_steps": "at {steps} of the program",
-    "looked_unmarked": "of {length} at the program, in which no step was told",
-    "layers_overlap": "Streams overlap, so shares add up to {sum}.",
-    "needs": "{what} (provided: {needs})",
-    "seen_channels_last": "NCHW in {rows}: {share} of the busy time, and transposes take {beside}.",
-    "seen_alignment": "Not so in {rows}: {share} of the busy time.",
-    "seen_fused_optimizer": "It launches many kernels, {share} of the busy time: {rows}.",
-    "seen_fused_attention": "Attention step by step in {rows}: {share} of the busy time.",
-    "seen_activations": "In float32 in {rows}: {share} of the busy time.",
-    "seen_line": "It is {line}.",
-    "seen_gain": "what a fused kernel leaves of attention elsewhere",
-    "fused_gain": "from nothing to all that a compiler may fuse of the elementwise operators that were seen",
-    "seen_half_precision": "In float32: {rows}, {share} of the busy time.",
-    "seen_float64": "In float64: {rows}, {share} of the busy time.",
-    "seen_tf32": "Without the tensor cores: {rows}, {share} of the busy time.",
-    "seen_tensor_cores": "Beside the tensor cores: {rows}, {share} of the busy time.",
-    "seen_tiny_kernels": "Short kernels make {share} of the launches: {rows}.",
-    "seen_tiny_products": "Short kernels, mostly products, make {share} of the launches: {rows}.",
-    "seen_chains": "Elementwise, one after another: {rows}, {share} of the busy time{spared}.",
-    "spared": "; fused, up to {most} of their bytes go, where each works on the result of the one before",
-    "fused_beside": "; other elementwise operators take {beside}",
-    "traffic": "most bytes: {rows}{beyond}",
-    "beyond": "; {share} of all bytes are more than operators have to move",
-    "why_unaligned": "{number} is no multiple of 8",
-    "why_tf32_off": "TF32 is off",
-    "why_convolution_tf32_off": "TF32 is off in convolutions",
-    "why_vector": "a vector",
-    "why_depthwise": "channel by channel",
-    "why_groups": "in {number} groups",
-    "why_tiny": "{length} each",
-    "why_streaming": "streaming",
-    "why_poor_reuse": "{times} times what it has to",
-    "why_from_l2": "in part from the L2",
-    "expect": "expect {gain}",
-    "nothing_to_do": "nothing: there is no cheap gain left to find here",
-    "next_limit": "next limit: {limit}",
-    "healthy": "healthy {threshold}",
-    "short_by": "{threshold}, off by {points}",
-    "to_spare": "{threshold}, {points} to spare",
-    "held_time_memory": "memory",
-    "held_time_copy": "copies",
-    "held_time_communication": "links",
-    "held_sm_active": "SMs",
-    "held_dram_roof_share": "DRAM",
-    "held_nearest_roof_share": "roof",
-    "held_tensor_active": "tensor",
-    "held_tensor_while_busy": "tensor",
-    "held_l2_hit": "L2 hit",
-    "held_pcie_link_share": "PCIe",
-    "undecided": "But",
-    "more_doubts": "{count} more in report.json",
-    "ask_doctor": "perfzero doctor   says what this machine lets perfzero read, and what unlocks more",
-    "smi_said": "nvidia-smi said {smi}.",
-    "smi_unknown": "nvidia-smi's number could not be read.",
-    "truth": "The SMs worked {sm} of the time, the tensor cores {tensor}.",
-    "truth_memory": "DRAM ran at {memory}.",
-    "roofs_calibrated": "Roofs calibrated on {date}.",
-    "roofs_by_table": "Roofs by the table.",
-    "truth_unknown": "What the SMs really did could not be read.",
-    "neither_known": "Neither nvidia-smi's number nor what the SMs did could be read.",
-    "watched": "Watched {duration}: {parts}.",
-    "step": "step {step} ± {margin} %",
-    "step_row": "step",
-    "step_of": "{count} parts of {length}",
-    "work_idle": "idle",
-    "work_copy": "copy",
-    "work_collective": "collective-like",
-    "work_gemm": "GEMM-like",
-    "work_attention": "attention-like",
-    "work_fp32_gemm": "FP32 GEMM-like",
-    "work_fp64": "FP64 pipe",
-    "work_memory": "memory-bound",
-    "work_elementwise": "elementwise",
-    "work_optimizer": "optimizer-like",
-    "work_tiny_kernels": "tiny kernels",
-    "work_small_grids": "small grids",
-    "work_mixed": "mixed",
-    "work_unknown": "unknown",
-    "in_turn": "{count} times {kinds} in turn",
-    "no_phases": "phases not told: {reason}",
-    "shorter_phases": "{count} shorter ones in report.json",
-    "at_times": "rare",
-    "stalls": "stalls",
-    "other_work": "other work",
-    "event": "{nature} {share} of the time · {count} seen",
-    "event_length": "{length} each",
-    "event_period": "every {period}",
-    "warm_up": "first {duration} dropped as warm-up",
-    "fallback": "first {duration} dropped by default, no steady state was seen",
-    "not_steady": "no steady state was found",
-    "short": "too short to leave out the warm-up",
-    "nothing_lost": "nothing lost",
-    "lost": "{share} of the samples lost",
-    "gaps": "{gaps} ({duration})",
-    "cost": "Cost of watching {slowdown}.",
-    "cost_interval": "{slowdown} ± {margin}",
-    "cost_unmeasured": "Cost of watching: too little to compare in this run, {otherwise}.",
-    "cost_unrecorded": "Cost of watching not recorded.",
-    "cost_benchmarked": "benchmarked {slowdown} (at most {upper}; {hardware}, {date})",
-    "cost_benchmarked_none": "benchmarked as none ({hardware}, {date})",
-    "cost_not_benchmarked": "not benchmarked yet",
-    "cost_cpu": "perfzero itself took {cpu} of CPU, start-up included ({share} of a core).",
-    "cut_short": "recording cut short",
-    "of_several": "GPU {index} of {count}: {headline}",
-    "gpu": "GPU {index}",
-    "idle": "idle",
-    "copy": "copies",
-    "communication": "communication",
-    "memory": "memory",
-    "tensor": "tensor cores",
-    "fma": "FP32 pipe",
-    "fp64": "FP64 pipe",
-    "small_grid": "small grids",
-    "latency": "latency",
-}
-
-LANGUAGES: Mapping[str, Mapping[str, str]] = {"en": ENGLISH}
-
-
-def catalogue(language: str) -> Mapping[str, str]:
-    """The fixed phrases of *language* by key; KeyError names the languages there are."""
-    try:
-        return LANGUAGES[language]
-    except KeyError:
-        raise KeyError(f"no messages in {language!r}; there are: {', '.join(LANGUAGES)}") from None
 
 
 def percent(share: float) -> str:
@@ -322,18 +186,6 @@ def count(number: float) -> str:
     )
 
 
-def enumeration(items: Sequence[str]) -> str:
-    """("a", "b", "c") -> "a, b and c"."""
-    if len(items) < 2:
-        return "".join(items)
-    return f"{', '.join(items[:-1])} and {items[-1]}"
-
-
-def counted(number: int, noun: str) -> str:
-    """1, "gap" -> "1 gap"; 3, "gap" -> "3 gaps"."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def printable(text: str) -> str:
     """
     *text* on one line and without control characters.
@@ -346,13 +198,41 @@ def printable(text: str) -> str:
 
 
 def glued(text: str) -> str:
-    """*text* with every number bound to its unit by `GLUE`, so that no line breaks between them."""
-    return _BEFORE_UNIT.sub(GLUE, text)
+    """
+    *text* as it may be wrapped into lines at its spaces.
+
+    Every number is bound to its unit by `GLUE`, so that no line breaks between them, and Chinese may be
+    broken between its characters.
+    """
+    return _BETWEEN_HAN.sub(BREAK, _BEFORE_UNIT.sub(GLUE, text))
 
 
 def unglued(text: str) -> str:
-    """*text* with plain spaces for `GLUE`."""
-    return text.replace(GLUE, " ")
+    """*text*, wrapped, with plain spaces for `GLUE` and without `BREAK`."""
+    return text.replace(GLUE, " ").replace(BREAK, "")
+
+
+def width(text: str) -> int:
+    """The columns that *text* takes on a terminal: Chinese characters take two."""
+    return sum(_columns(c) for c in text)
+
+
+def fitting(text: str, columns: int) -> str:
+    """As much of the beginning of *text* as fits *columns*, a "…" at its end where that is not all."""
+    if width(text) <= columns:
+        return text
+    kept = 0
+    for place, c in enumerate(text):
+        kept += _columns(c)
+        if kept >= columns:  # the sign that something is missing needs one
+            return f"{text[:place]}…"
+    return text
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def _plain(value: float, digits: int) -> str:

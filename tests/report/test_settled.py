@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import cast
+from typing import cast, get_args
 
 import pytest
 
 from perfzero.attribute.breakdown import Breakdown, Call, SourceLine
-from perfzero.attribute.host_activity import WORDS, Activity
+from perfzero.attribute.host_activity import Activity
 from perfzero.attribute.parts import Condition, Part, Topic
 from perfzero.attribute.stacks import Cause, HostCauses
 from perfzero.diagnose.remedies import OFFERS
@@ -35,9 +35,10 @@ from perfzero.report.settled import (
 )
 from perfzero.report.terminal import words
 from perfzero.stacks import Frame
-from perfzero.text import ENGLISH
 from perfzero.traces import Tensor
 from perfzero.values import Look
+from perfzero.words.catalogue import catalogue
+from perfzero.words.said import say
 
 IMAGE = Call("aten::cudnn_convolution", (Tensor((256, 3, 224, 224), dtype="c10::BFloat16"),), 0, "NCHW")
 CHANNELS_LAST = Remedy(
@@ -276,7 +277,7 @@ def test_each_topic_of_a_remedy_has_its_sentence() -> None:
     topics = {offer.remedy.topic for offer in OFFERS if offer.remedy.topic}
 
     assert topics
-    assert {f"seen_{topic}" for topic in topics} <= set(ENGLISH)
+    assert {f"seen_{topic}" for topic in topics} <= set(catalogue("en"))
 
 
 SYNC = Remedy("Do not read results back in every step: .item(), .cpu() wait.", (), "names the lines.")
@@ -387,7 +388,7 @@ def test_every_answer_is_one_to_a_remedy_that_is_offered() -> None:
         assert offered
         assert len(offered) == 1 or not answer.begins
         assert not answer.need or answer.need in offered[0].needs
-        assert answer.activities <= set(WORDS)
+        assert answer.activities <= set(get_args(Activity))
 
 
 # --- rules on attributed data
@@ -508,7 +509,7 @@ def test_fusing_gains_what_it_leaves_of_the_elementwise_operators_that_were_seen
     assert after.gain is not None
     # Of chains and of what is beside them, together 0.4 of half the time, a tenth goes at least.
     assert (after.gain.low, after.gain.high) == pytest.approx((1 / (1 - 0.02), 1 / (1 - 0.16)))
-    assert after.gain.assumption == ENGLISH["fused_gain"]
+    assert after.gain.assumption == say("fused_gain")
     assert after.next_limit is None
     assert "; other elementwise operators take 30 %." in after.remedies[0].seen
 

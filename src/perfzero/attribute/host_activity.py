@@ -23,7 +23,7 @@ told of the line of the thread that holds it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, cast
@@ -43,26 +43,6 @@ LAUNCHING: frozenset[Activity] = frozenset({"launching"})
 
 Stage = Literal["reading", "decoding", "augmenting", "tokenising", "collating", "pinning", "sending", "other"]
 """What a worker of a DataLoader does for a batch."""
-
-WORDS: Mapping[str, str] = {
-    "loader": "waits for the DataLoader",
-    "synchronising": "waits for the GPU",
-    "copying": "copies, and waits for it",
-    "garbage collection": "collects garbage",
-    "checkpoint": "saves a checkpoint",
-    "logging": "logs",
-    "tokenising": "tokenises",
-    "compiling": "compiles",
-    "allocator": "asks the GPU for memory",
-    "lock": "waits for a lock or a thread",
-    "network": "waits for the network",
-    "disk": "reads or writes files",
-    "sleeping": "sleeps",
-    "launching": "launches kernels",
-    "python": "runs Python",
-    "gil": "holds the GIL, and the main thread waits for it",
-}
-"""What the host does, in words that follow a line of the program."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ import typer
 
 from perfzero import __version__
 from perfzero.cli.formats import Format
-from perfzero.text import enumeration, printable
+from perfzero.text import printable
+from perfzero.words.said import enumeration
 
 if TYPE_CHECKING:  # imported by the functions that use them: other commands do without, and without NumPy
     from rich.console import Console

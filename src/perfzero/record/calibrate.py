@@ -36,8 +36,8 @@ from perfzero.record.kept_roofs import Calibration, possible
 from perfzero.record.signals import Signals
 from perfzero.sources import nvml
 from perfzero.store.decode import clean_text, decode, parse_json
-from perfzero.text import enumeration
 from perfzero.values import Gpu, Samples
+from perfzero.words.said import enumeration
 
 FRAMEWORKS = ("torch", "cupy")
 

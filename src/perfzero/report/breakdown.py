@@ -25,7 +25,9 @@ from perfzero.attribute.breakdown import (
     Row,
     SourceLine,
 )
+from perfzero.report.voice import Voice
 from perfzero.values import jsonable
+from perfzero.words.said import say
 
 FILE = "detailed_breakdown.json"
 
@@ -107,7 +109,7 @@ def overlap(breakdown: Breakdown) -> float:
     return breakdown.total.share if breakdown.total.share >= OVERLAPPING else math.nan
 
 
-def lines(breakdown: Breakdown) -> list[str]:
+def lines(breakdown: Breakdown, *, language: str = "en") -> list[str]:
     """
     What takes the most GPU time, a line each, the heaviest first; none where the trace holds no GPU work.
 
@@ -115,9 +117,10 @@ def lines(breakdown: Breakdown) -> list[str]:
     that was counted; what goes in; where the program says so. Without modules and operators it is
     kernels that are told, with how often they run in a step.
     """
+    voice = Voice(language)
     rows = sorted(_told(breakdown), key=lambda told: -told[0].time.share)[:LINES]
     folder = _folder([row.source.file for row, _, _ in rows if row.source is not None])
-    return _aligned([_cells(*row, folder) for row in rows], kernels=_kernels_alone(breakdown))
+    return _aligned([_cells(*row, folder, voice) for row in rows], kernels=_kernels_alone(breakdown))
 
 
 def _look(breakdown: Breakdown) -> dict[str, Any]:
@@ -197,20 +200,24 @@ def _collective(kernel: str) -> str:
 
 def _exposed(breakdown: Breakdown, row: Row) -> str:
     """What of the time of collectives was seen by the program: that in which nothing else ran."""
-    return f"{text.percent(breakdown.exposed_ns / row.time.gpu_ns)} exposed" if row.time.gpu_ns else ""
+    if not row.time.gpu_ns:
+        return ""
+    return say("layer_exposed", share=text.percent(breakdown.exposed_ns / row.time.gpu_ns))
 
 
-def _cells(row: Row, kind: str, more: str, folder: str) -> tuple[str, ...]:
-    replayed = "by replay" if row.time.replay_ns * 2 > row.time.gpu_ns else ""
-    what = " ".join(part for part in (more, given(row.call), replayed) if part)
+def _cells(row: Row, kind: str, more: str, folder: str, voice: Voice) -> tuple[str, ...]:
+    replayed = say("layer_replayed") if row.time.replay_ns * 2 > row.time.gpu_ns else ""
+    what = " ".join(voice.tell(part) for part in (more, given(row.call), replayed) if part)
     cells = (row.name, kind, text.percent(row.time.share), _reads(row), what, _place(row.source, folder))
-    return tuple(text.printable(cell) for cell in cells)
+    return tuple(voice.tell(cell) for cell in cells)
 
 
 def _reads(row: Row) -> str:
     """What share of all reads from device memory the row makes; empty where that is not known."""
     reads = None if row.counted is None else row.counted.dram_read_bytes
-    return "" if reads is None or math.isnan(reads.share) else f"{text.percent(reads.share)} of DRAM reads"
+    if reads is None or math.isnan(reads.share):
+        return ""
+    return say("layer_reads", share=text.percent(reads.share))
 
 
 def given(call: Call | None) -> str:
@@ -218,13 +225,9 @@ def given(call: Call | None) -> str:
     if call is None or call.main is None:
         return ""
     tensor = call.inputs[call.main]
-    shape = _cut(f"[{','.join(map(str, tensor.shape))}]", _SHAPE)
-    dtype = _cut(_DTYPES.get(tensor.dtype, tensor.dtype), _DTYPE)
+    shape = text.fitting(f"[{','.join(map(str, tensor.shape))}]", _SHAPE)
+    dtype = text.fitting(_DTYPES.get(tensor.dtype, tensor.dtype), _DTYPE)
     return " ".join(part for part in (shape, call.layout, dtype) if part)
-
-
-def _cut(cell: str, width: int) -> str:
-    return cell if len(cell) <= width else cell[: width - 1] + "…"
 
 
 def _kernel(name: str, width: int) -> str:
@@ -233,7 +236,7 @@ def _kernel(name: str, width: int) -> str:
         return name
     suffix = name[name.rfind("_") :] if "_" in name else ""
     kept = suffix if 1 < len(suffix) <= _SUFFIX else ""
-    return _cut(name, width - len(kept)) + kept
+    return text.fitting(name, width - len(kept)) + kept
 
 
 def _folder(files: Sequence[str]) -> str:
@@ -254,7 +257,7 @@ def _aligned(rows: Sequence[tuple[str, ...]], *, kernels: bool) -> list[str]:
     columns = [c for c in _LEAST if c != _READS or any(row[_READS] for row in rows)]
     if not rows:
         return []
-    widths = {column: max(len(row[column]) for row in rows) for column in columns}
+    widths = {column: max(text.width(row[column]) for row in rows) for column in columns}
     least = _LEAST if _READS not in columns else {**_LEAST, _GIVEN: _LEAST_GIVEN_BESIDE_READS}
     excess = sum(widths.values()) + 2 * (len(widths) - 1) - WIDTH
     for column in _SHORTENED:
@@ -274,6 +277,9 @@ def _fitted(row: Sequence[str], widths: Mapping[int, int], *, kernels: bool) -> 
         cell = row[column]
         if kernels and column == _PATH:
             cell = _kernel(cell, width)
+        elif column in (_CLASS, _GIVEN):
+            cell = text.fitting(cell, width)
         elif len(cell) > width:
-            cell = _cut(cell, width) if column in (_CLASS, _GIVEN) else "…" + cell[len(cell) - width + 1 :]
-        yield cell.rjust(width) if column in (_SHARE, _READS) else cell.ljust(width)
+            cell = "…" + cell[len(cell) - width + 1 :]
+        rest = " " * (width - text.width(cell))
+        yield rest + cell if column in (_SHARE, _READS) else cell + rest

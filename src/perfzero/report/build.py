@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from perfzero import __version__, text
+from perfzero import __version__
 from perfzero.attribute.breakdown import Breakdown
 from perfzero.attribute.stacks import HostCauses
 from perfzero.diagnose.thresholds import CAPPED
@@ -16,6 +16,7 @@ from perfzero.report.benchmarked import BENCHMARKS, policy_kind
 from perfzero.report.model import GpuReport, Losses, Report, Truth, Watching
 from perfzero.report.timeline import timeline
 from perfzero.values import Cost, Observation, Process
+from perfzero.words.said import say
 
 _SEVERITY = {"bad": 0, "watch": 1, None: 2, "info": 3}
 """The worst first. A GPU without a verdict comes before a healthy one: it may hide anything."""
@@ -41,7 +42,6 @@ def build(
     doubts: Sequence[str] = (),
     breakdowns: Mapping[str, Breakdown] | None = None,
     looked_at: Mapping[str, tuple[int, ...]] | None = None,
-    language: str = "en",
 ) -> Report:
     """
     The Report over all GPUs of a recording (*recording* is its folder as the user knows it).
@@ -60,7 +60,7 @@ def build(
         end_ns=end_ns,
         watched_s=max(0, end_ns - start_ns) / 1e9,
         complete=complete,
-        headline=_headline(gpus, language),
+        headline=_headline(gpus),
         gpus=gpus,
         process=process,
         watching=None if cost is None else _watching(cost, capped=any(map(_at_power_cap, judged))),
@@ -122,15 +122,13 @@ def _badness(report: GpuReport) -> tuple[float, ...]:
     return (_SEVERITY[verdict.severity], -gain, -verdict.share, report.gpu.index)
 
 
-def _headline(gpus: Sequence[GpuReport], language: str) -> str:
+def _headline(gpus: Sequence[GpuReport]) -> str:
     if not gpus:
-        return "No verdict: the recording holds no GPU."
+        return say("no_gpu")
     worst = gpus[0]
     if len(gpus) == 1:
         return worst.diagnosis.headline
-    return text.catalogue(language)["of_several"].format(
-        index=worst.gpu.index, count=len(gpus), headline=worst.diagnosis.headline
-    )
+    return say("of_several", index=worst.gpu.index, count=len(gpus), headline=worst.diagnosis.headline)
 
 
 def _at_power_cap(judged: Judged) -> bool:

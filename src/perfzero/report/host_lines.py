@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from perfzero import text
-from perfzero.attribute.host_activity import WORDS
 from perfzero.attribute.stacks import Cause, HostCauses, StageShare
 from perfzero.stacks import Frame
+from perfzero.words.said import listed, say
 
 LINES = 3
 """As many as fit beside the verdict; report.json has all."""
@@ -80,18 +80,27 @@ def place(frame: Frame) -> str:
 
 def words(cause: Cause) -> str:
     """What the program does there, and what that costs."""
-    shown = _shown(cause)
-    said = f"{shown}: {WORDS[cause.activity]}" if shown else WORDS[cause.activity]
-    share = f"{text.percent(cause.share)} of the idle time"
+    shown, does = text.printable(_shown(cause)), say(f"activity.{cause.activity}")
+    share = say("host_line_share", share=text.percent(cause.share))
     if cause.high - cause.low >= 0.01:
-        share += f" ({text.percent(cause.low)} to {text.percent(cause.high)})"
-    return text.printable(f"{said}, {share}{_workers(cause)}")
+        ends = {"low": text.percent(cause.low), "high": text.percent(cause.high)}
+        share = say("host_line_range", share=share, **ends)
+    return say(
+        "host_line",
+        does=say("host_line_does", line=shown, does=does) if shown else does,
+        share=share,
+        workers=_workers(cause),
+    )
 
 
 def quoted(cause: Cause) -> str:
     """The line with its place and its share: "train.py:41 loss.item(), 80 % of the idle time"."""
-    line = f"{place(cause.frame)} {_shown(cause)}".rstrip()
-    return text.printable(f"{line}, {text.percent(cause.share)} of the idle time{_workers(cause)}")
+    return say(
+        "host_line",
+        does=text.printable(f"{place(cause.frame)} {_shown(cause)}"),
+        share=say("host_line_share", share=text.percent(cause.share)),
+        workers=_workers(cause),
+    )
 
 
 def _shown(cause: Cause) -> str:
@@ -100,13 +109,15 @@ def _shown(cause: Cause) -> str:
 
 
 def _workers(cause: Cause) -> str:
-    told = ", ".join(_stage(stage) for stage in cause.stages[:STAGES])
-    return f"; its workers: {told}" if told else ""
+    told = listed(_stage(stage) for stage in cause.stages[:STAGES])
+    return say("host_line_workers", told=told) if told else ""
 
 
 def _stage(stage: StageShare) -> str:
-    where = "" if stage.frame is None else f" ({place(stage.frame)})"
-    return f"{stage.stage} {text.percent(stage.share)}{where}"
+    name, share = say(f"stage.{stage.stage}"), text.percent(stage.share)
+    if stage.frame is None:
+        return say("host_line_stage", stage=name, share=share)
+    return say("host_line_stage_at", stage=name, share=share, place=place(stage.frame))
 
 
 def _cause(cause: Cause) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from perfzero.diagnose.wording import ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUT
 from perfzero.report.breakdown import given, within_model
 from perfzero.report.host_lines import quoted
 from perfzero.values import Look
+from perfzero.words.said import joined, listed, say
 
 NAMED = 3
 """Layers by name, of which it is said how many more there are, and lines that the GPU waits for."""
@@ -185,17 +186,16 @@ def in_words(diagnosis: Diagnosis, of: str) -> Diagnosis:
     )
 
 
-def settled(diagnosis: Diagnosis, seen: Mapping[Topic, Condition], *, language: str = "en") -> Diagnosis:
+def settled(diagnosis: Diagnosis, seen: Mapping[Topic, Condition]) -> Diagnosis:
     """*diagnosis* with the remedies as *seen* leaves them."""
     if not seen:
         return diagnosis
     active = diagnosis.facts.get("gr_active")
     busy = math.nan if active is None else active.value
-    say = text.catalogue(language)
-    return _changed(diagnosis, lambda finding: _settled(finding, seen, busy, say))
+    return _changed(diagnosis, lambda finding: _settled(finding, seen, busy))
 
 
-def with_lines(diagnosis: Diagnosis, host: HostCauses | None, *, language: str = "en") -> Diagnosis:
+def with_lines(diagnosis: Diagnosis, host: HostCauses | None) -> Diagnosis:
     """
     *diagnosis* with remedies that name what the GPU waits for most of its idle time, if it is one line, or
     lines that do the same.
@@ -207,7 +207,7 @@ def with_lines(diagnosis: Diagnosis, host: HostCauses | None, *, language: str =
     if sum(cause.share for cause in alike) < MOSTLY:
         return diagnosis
     lines = [first] if first.share >= MOSTLY else alike[:NAMED]
-    sentence = text.catalogue(language)["seen_line"].format(line="; ".join(map(quoted, lines)))
+    sentence = say("seen_line", line=joined("join.semicolons", map(quoted, lines)))
     return _changed(diagnosis, lambda finding: _answered(finding, first.activity, sentence))
 
 
@@ -233,7 +233,7 @@ def _answered(finding: Finding, activity: Activity, sentence: str) -> Finding:
                     text=answer.text or remedy.text,
                     needs=tuple(n for n in remedy.needs if n != answer.need),
                     verify=answer.verify or remedy.verify,
-                    seen=" ".join(part for part in (sentence, remedy.seen) if part),
+                    seen=joined("join.sentences", [part for part in (sentence, remedy.seen) if part]),
                 )
                 because = tuple(map(_without_supposing, finding.because))
                 return replace(finding, because=because, remedies=(told, *others))
@@ -253,11 +253,9 @@ def _without_supposing(sentence: str) -> str:
     return sentence
 
 
-def _settled(
-    finding: Finding, seen: Mapping[Topic, Condition], busy: float, say: Mapping[str, str]
-) -> Finding:
+def _settled(finding: Finding, seen: Mapping[Topic, Condition], busy: float) -> Finding:
     if finding.rule == "memory_bound" and "traffic" in seen:
-        finding = replace(finding, because=(*finding.because, _traffic(seen["traffic"], say)))
+        finding = replace(finding, because=(*finding.because, _traffic(seen["traffic"])))
     before = _with_gain(finding)
     sure: list[Remedy] = []
     supported: list[Remedy] = []
@@ -269,7 +267,7 @@ def _settled(
             supposed.append(remedy)
         elif condition.holds:
             place = sure if need else supported if condition.topic in SUPPORTED else supposed
-            place.append(_named(remedy, condition, need, busy, say))
+            place.append(_named(remedy, condition, need, busy))
     remedies = (*sorted(sure, key=_most, reverse=True), *supported, *supposed)
     return finding if remedies == before else _led_by_its_first(finding, remedies)
 
@@ -305,18 +303,19 @@ def _most(remedy: Remedy) -> float:
     return 1.0 if remedy.gain is None else remedy.gain.high
 
 
-def _named(remedy: Remedy, condition: Condition, need: str, busy: float, say: Mapping[str, str]) -> Remedy:
+def _named(remedy: Remedy, condition: Condition, need: str, busy: float) -> Remedy:
     fuses = condition.topic == "chains"
-    sentence = say[f"seen_{condition.topic}"].format(
-        rows=_rows(condition.rows, say),
+    sentence = say(
+        f"seen_{condition.topic}",
+        rows=_rows(condition.rows),
         share=text.percent(condition.share),
         beside=text.percent(condition.beside),
-        spared=_spared(condition, say),
+        spared=_spared(condition),
     )
     gain = None if fuses else remedy.gain  # that of a finding supposes what fusing spares elsewhere
     if condition.left is not None:
         share = condition.share + (condition.beside if fuses else 0.0)
-        gain = _gain(share * busy, condition.left, say["fused_gain" if fuses else "seen_gain"])
+        gain = _gain(share * busy, condition.left, say("fused_gain" if fuses else "seen_gain"))
     return replace(
         remedy,
         text=_for_its_families(remedy.text, condition),
@@ -326,15 +325,15 @@ def _named(remedy: Remedy, condition: Condition, need: str, busy: float, say: Ma
     )
 
 
-def _spared(condition: Condition, say: Mapping[str, str]) -> str:
+def _spared(condition: Condition) -> str:
     """What fusing spares in chains, and what else there is to be fused."""
-    told = ""
+    told = []
     if condition.spared is not None:
-        least, most = map(text.percent, condition.spared)
-        told = say["spared"].format(least=least, most=most)
+        _, most = condition.spared
+        told.append(say("spared", most=text.percent(most)))
     if condition.beside >= NOTEWORTHY:
-        told += say["fused_beside"].format(beside=text.percent(condition.beside))
-    return told
+        told.append(say("fused_beside", beside=text.percent(condition.beside)))
+    return joined("join.nothing", told)
 
 
 def _for_its_families(remedy: str, condition: Condition) -> str:
@@ -347,16 +346,16 @@ def _for_its_families(remedy: str, condition: Condition) -> str:
     return ALLOW_TF32_IN_BOTH if True in convolutions else remedy
 
 
-def _traffic(condition: Condition, say: Mapping[str, str]) -> str:
+def _traffic(condition: Condition) -> str:
     """The modules that move most of the bytes, each with its share and what it has to."""
     told = [
-        f"{within_model(row.name)} {text.percent(row.share)}{_why(row, say)}"
+        say("traffic_row", name=within_model(row.name), share=text.percent(row.share), why=_why(row))
         for row in condition.rows[:NAMED]
     ]
     beyond = ""
     if condition.beside >= BEYOND:
-        beyond = say["beyond"].format(share=text.percent(condition.beside))
-    return say["traffic"].format(rows=", ".join(told), beyond=beyond)
+        beyond = say("beyond", share=text.percent(condition.beside))
+    return say("traffic", rows=listed(told), beyond=beyond)
 
 
 def _gain(share: float, left: tuple[float, float], assumption: str) -> Gain | None:
@@ -367,15 +366,18 @@ def _gain(share: float, left: tuple[float, float], assumption: str) -> Gain | No
     return Gain(least, most, assumption)
 
 
-def _rows(rows: tuple[Part, ...], say: Mapping[str, str]) -> str:
+def _rows(rows: tuple[Part, ...]) -> str:
     """The heaviest of *rows* with what goes in and why, how many more there are, and the first one's line."""
-    told = [" ".join(p for p in (_name(row), given(row.call)) if p) + _why(row, say) for row in rows[:NAMED]]
+    told = [
+        say("seen_row", name=" ".join(p for p in (_name(row), given(row.call)) if p), why=_why(row))
+        for row in rows[:NAMED]
+    ]
     more = len(rows) - len(told)
-    names = ", ".join(told) + (f" and {more} more" if more else "")
+    names = say("join.and", first=listed(told), last=say("seen_more", number=more)) if more else listed(told)
     source = rows[0].source if rows else None
     if source is None or source.line is None:
         return names
-    return f"{names} ({posixpath.basename(source.file)}:{source.line})"
+    return say("seen_at", rows=names, file=posixpath.basename(source.file), line=source.line)
 
 
 def _name(row: Part) -> str:
@@ -384,11 +386,14 @@ def _name(row: Part) -> str:
     return name if row.call is not None or len(name) <= KERNEL else name[: KERNEL - 1] + "…"
 
 
-def _why(row: Part, say: Mapping[str, str]) -> str:
+def _why(row: Part) -> str:
     if not row.why:
         return ""
     number = row.number
-    words = say[f"why_{row.why}"].format(
-        number=f"{number:.0f}", times=f"{number:.1f}", length=text.quantity(number / 1e9, "seconds")
+    why = say(
+        f"why_{row.why}",
+        number=f"{number:.0f}",
+        times=f"{number:.1f}",
+        length=text.quantity(number / 1e9, "seconds"),
     )
-    return f" ({words})"
+    return say("why", why=why)

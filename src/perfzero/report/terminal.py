@@ -8,7 +8,7 @@ in full and each other one in a line; report.json has them all.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from io import StringIO
@@ -40,6 +40,8 @@ from perfzero.report.breakdown import lines, overlap
 from perfzero.report.host_lines import lines as host_lines
 from perfzero.report.host_lines import overlapping
 from perfzero.report.model import GpuReport, Losses, Report, Truth, Watching
+from perfzero.report.voice import Voice
+from perfzero.words.said import clause, counted, joined
 
 WIDTH = 100
 """The widest a report gets, and its width where there is no terminal to ask."""
@@ -67,8 +69,6 @@ _WORTH_GAINING = 1.05
 _COLOUR = {"ok": "green", "watch": "yellow", "bad": "red", "unknown": "dim", "info": ""}
 _WORD_COLOUR = {"sure": "green", "likely": "yellow", "unsure": "dim", "no_verdict": "dim"}
 
-Messages = Mapping[str, str]
-
 
 def show(report: Report, *, stream: TextIO, language: str = "en", width: int | None = None) -> None:
     """
@@ -81,7 +81,7 @@ def show(report: Report, *, stream: TextIO, language: str = "en", width: int | N
         width = max(60, min(console.width, WIDTH)) if console.is_terminal else WIDTH
     console.width = width
     with console.capture() as capture:
-        console.print(_page(report, text.catalogue(language)))
+        console.print(_page(report, Voice(language)))
     for line in text.unglued(capture.get()).splitlines():
         print(line.rstrip(), file=stream)
     stream.flush()
@@ -94,7 +94,7 @@ def words(report: Report, *, language: str = "en", width: int = WIDTH) -> str:
     return stream.getvalue()
 
 
-def _page(report: Report, say: Messages) -> RenderableType:
+def _page(report: Report, say: Voice) -> RenderableType:
     parts: list[RenderableType] = [""]
     if not report.gpus:
         parts += [_head(report.headline, "no_verdict", say), *_doubts(report.doubts, (), say)]
@@ -111,7 +111,7 @@ def _page(report: Report, say: Messages) -> RenderableType:
     return Padding(Group(*parts), (0, 0, 0, _INDENT))
 
 
-def _worst(report: Report, gpu: GpuReport, say: Messages) -> Iterator[RenderableType]:
+def _worst(report: Report, gpu: GpuReport, say: Voice) -> Iterator[RenderableType]:
     diagnosis = gpu.diagnosis
     verdict = diagnosis.verdict
     word = "no_verdict" if verdict is None else text.confidence_word(verdict.confidence)
@@ -119,12 +119,12 @@ def _worst(report: Report, gpu: GpuReport, say: Messages) -> Iterator[Renderable
     if verdict is None:
         reason = diagnosis.no_verdict or ""
         if reason and reason.rstrip(".") not in diagnosis.headline:
-            yield Text(text.printable(reason))
+            yield Text(text.glued(say.tell(reason)))
     elif verdict.because:
-        yield Text(text.glued(" ".join(_sentence(b) for b in verdict.because)))
+        yield Text(text.glued(say("join.sentences").join(map(say.sentence, verdict.because))))
     rows: list[_Line] = [*_actions(report, diagnosis, say), *_also(diagnosis, say)]
     if gpu.diagnosis.tier == "nvml":
-        rows.append((say["more"], say["ask_doctor"], ""))
+        rows.append((say("more"), say("ask_doctor"), ""))
     if rows:
         yield ""
         yield _labelled(rows)
@@ -135,67 +135,68 @@ def _worst(report: Report, gpu: GpuReport, say: Messages) -> Iterator[Renderable
         if shares:
             looked = bool(report.breakdowns)
             yield _labelled(
-                [(say["time"], shares, ""), *_step(diagnosis, say, short=looked), *_rare(diagnosis, say)]
+                [(say("time"), shares, ""), *_step(diagnosis, say, short=looked), *_rare(diagnosis, say)]
             )
     told = host_lines(gpu.host)
     if told:
         yield ""
-        yield Text(say["host_lines_overlap" if overlapping(gpu.host) else "host_lines"], style="bold")
-        yield _labelled([(where, what, "") for where, what in told])
+        title = say("host_lines_overlap" if overlapping(gpu.host) else "host_lines")
+        yield Text(text.glued(title), style="bold")
+        yield _labelled([(where, say.tell(what), "") for where, what in told])
     yield from _layers(report, gpu, say)
     yield from _doubts(report.doubts, diagnosis.doubts, say)
     yield ""
 
 
-def _head(headline: str, word: str, say: Messages) -> RenderableType:
+def _head(headline: str, word: str, say: Voice) -> RenderableType:
     grid = Table.grid(padding=(0, 2), expand=True)
     grid.add_column(ratio=1)
     grid.add_column(justify="right", no_wrap=True)
     grid.add_row(
-        Text(text.glued(text.printable(headline)), style="bold"), Text(say[word], style=_WORD_COLOUR[word])
+        Text(text.glued(say.tell(headline)), style="bold"), Text(say(word), style=_WORD_COLOUR[word])
     )
     return grid
 
 
-def _actions(report: Report, diagnosis: Diagnosis, say: Messages) -> Iterator[tuple[str, str, str]]:
+def _actions(report: Report, diagnosis: Diagnosis, say: Voice) -> Iterator[tuple[str, str, str]]:
     """Do, or, Then, Check. A healthy program is told so, and nothing else."""
     verdict = diagnosis.verdict
     if verdict is None:
         return
     if verdict.severity == "info":
-        yield say["do"], say["nothing_to_do"], ""
+        yield say("do"), say("nothing_to_do"), ""
         return
     if verdict.undecided:
-        yield say["undecided"], text.printable(verdict.undecided), ""
+        yield say("undecided"), say.tell(verdict.undecided), ""
     remedies = verdict.remedies[:_REMEDIES]
     for place, remedy in enumerate(remedies):
-        what = text.printable(remedy.text)
+        what = say.tell(remedy.text)
         if remedy.needs:
-            needs = "; ".join(text.printable(n) for n in remedy.needs)
-            what = say["needs"].format(what=what.rstrip("."), needs=needs)
+            needs = joined("join.semicolons", remedy.needs)
+            what = text.printable(say("needs", what=clause(remedy.text), needs=needs))
         gain = remedy.gain or (None if place else verdict.gain)
-        yield say["or"] if place else say["do"], what, _expected(gain, say)
+        yield say("or") if place else say("do"), what, _expected(gain, say)
         if remedy.seen:
-            yield "", text.printable(remedy.seen), ""
+            yield "", say.tell(remedy.seen), ""
     if verdict.next_limit:
-        yield say["then"], say["next_limit"].format(limit=text.printable(verdict.next_limit)), ""
+        yield say("then"), say("next_limit", limit=say.tell(verdict.next_limit)), ""
     checks = [remedies[0].verify] if remedies and remedies[0].verify else []
     if report.next_command is not None:
         checks.insert(0, report.next_command)
     for place, check in enumerate(checks):
-        yield "" if place else say["check"], text.printable(check), ""
+        yield "" if place else say("check"), say.tell(check), ""
 
 
-def _expected(gain: Gain | None, say: Messages) -> str:
-    return "" if gain is None else say["expect"].format(gain=text.times(gain.low, gain.high))
+def _expected(gain: Gain | None, say: Voice) -> str:
+    return "" if gain is None else say("expect", gain=text.times(gain.low, gain.high))
 
 
-def _also(diagnosis: Diagnosis, say: Messages) -> Iterator[tuple[str, str, str]]:
+def _also(diagnosis: Diagnosis, say: Voice) -> Iterator[tuple[str, str, str]]:
     """The other findings that are worth reading."""
     others = [f for f in diagnosis.findings if f is not diagnosis.verdict and _worth_telling(f)]
     for place, finding in enumerate(others[:_OTHER_FINDINGS]):
-        word = say[text.confidence_word(finding.confidence)]
-        yield "" if place else say["also"], text.printable(finding.title), word
+        word = say(text.confidence_word(finding.confidence))
+        yield "" if place else say("also"), say.tell(finding.title), word
 
 
 def _worth_telling(finding: Finding) -> bool:
@@ -221,47 +222,47 @@ def _labelled(rows: Iterable[_Line]) -> RenderableType:
     return grid
 
 
-def _steps(diagnosis: Diagnosis, say: Messages) -> RenderableType:
+def _steps(diagnosis: Diagnosis, say: Voice) -> RenderableType:
     grid = Table.grid(padding=(0, 2), expand=True)
     grid.add_column(no_wrap=True)
     grid.add_column(no_wrap=True)
     grid.add_column(ratio=1)
     for step in diagnosis.steps:
-        evidence = Text(text.glued(text.printable(step.text)))
+        evidence = Text(text.glued(say.tell(step.text)))
         held = _held(step, say)
         if held:
             whole = held.replace(" ", text.GLUE)  # short enough to stay on one line
             evidence.append(f" · {whole}" if step.text else whole, style="dim")
         grid.add_row(
-            Text(f"{step.number} {text.printable(step.question)}"),
-            Text(text.printable(step.answer), style=_COLOUR[step.status]),
+            Text(f"{step.number} {say.tell(step.question)}"),
+            Text(say.tell(step.answer), style=_COLOUR[step.status]),
             evidence,
         )
     return grid
 
 
-def _held(step: StepAnswer, say: Messages) -> str:
+def _held(step: StepAnswer, say: Voice) -> str:
     """What the fact that decided a step is held against, and by how much it passed or missed."""
     fact = next((f for f in step.facts if f.threshold is not None and f.margin is not None), None)
     if fact is None or fact.threshold is None or fact.margin is None:
         return ""
-    name = say.get(f"held_{fact.name}")
+    key = f"held_{fact.name}"
     threshold = text.threshold_words(fact.threshold, fact.unit)
-    words = threshold if name is None else f"{name} {threshold}"
+    words = f"{say(key)} {threshold}" if key in say else threshold
     points = text.margin_points(fact.threshold, fact.margin, fact.unit)
     off = fact.status in ("watch", "bad")
     if points is not None:
-        words = say["short_by" if off else "to_spare"].format(threshold=words, points=points)
-    return say["healthy"].format(threshold=words) if off else words
+        words = say("short_by" if off else "to_spare", threshold=words, points=points)
+    return say("healthy", threshold=words) if off else words
 
 
-def _shares(diagnosis: Diagnosis, say: Messages) -> str:
+def _shares(diagnosis: Diagnosis, say: Voice) -> str:
     """Where the time went, the largest first; what rounds to nothing is left out."""
     told = sorted((s for s in diagnosis.shares.items() if s[1] >= 0.005), key=lambda s: -s[1])
-    return " · ".join(f"{say[_class_name(name, diagnosis)]} {text.percent(share)}" for name, share in told)
+    return " · ".join(f"{say(_class_name(name, diagnosis))} {text.percent(share)}" for name, share in told)
 
 
-def _step(diagnosis: Diagnosis, say: Messages, *, short: bool) -> Iterator[_Line]:
+def _step(diagnosis: Diagnosis, say: Voice, *, short: bool) -> Iterator[_Line]:
     """
     What a step consists of: the parts it repeats, and a line for each of its phases.
 
@@ -271,14 +272,14 @@ def _step(diagnosis: Diagnosis, say: Messages, *, short: bool) -> Iterator[_Line
     rhythm, found = diagnosis.rhythm, diagnosis.step_map
     if rhythm is not None and rhythm.micro_s is not None and rhythm.micro_per_step is not None:
         length = text.duration(rhythm.micro_s, digits=3)
-        told.append(say["step_of"].format(count=rhythm.micro_per_step, length=length))
+        told.append(say("step_of", count=rhythm.micro_per_step, length=length))
     if found is None and diagnosis.no_step_map and diagnosis.tier == "pm":  # the others have a doubt for it
-        told.append(say["no_phases"].format(reason=_within(diagnosis.no_step_map)))
+        told.append(say("no_phases", reason=say.within(diagnosis.no_step_map)))
     stretches = _stretches(() if found is None or len(found.phases) < 2 else found.phases)
     longest = sorted(stretches, key=lambda stretch: -stretch.share)[:_PHASES]
     kept = [stretch for stretch in stretches if stretch in longest]
-    left = [say["shorter_phases"].format(count=n)] if (n := len(stretches) - len(kept)) else []
-    sure = ["" for _ in told] + [say[text.confidence_word(stretch.confidence)] for stretch in kept]
+    left = [say("shorter_phases", count=n)] if (n := len(stretches) - len(kept)) else []
+    sure = ["" for _ in told] + [say(text.confidence_word(stretch.confidence)) for stretch in kept]
     if short:
         sure = []
         told += [f"{_named(stretch, say)} {text.percent(round(stretch.share, 2))}" for stretch in kept]
@@ -286,7 +287,7 @@ def _step(diagnosis: Diagnosis, say: Messages, *, short: bool) -> Iterator[_Line
     else:
         lines = [*told, *_columns([_stretch(stretch, say) for stretch in kept]), *left]
     for place, (line, word) in enumerate(zip_longest(lines, sure, fillvalue="")):
-        yield "" if place else say["step_row"], line, word
+        yield "" if place else say("step_row"), line, word
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -320,7 +321,7 @@ def _stretches(phases: Sequence[StepPhase]) -> list[_Stretch]:
     return found
 
 
-def _stretch(stretch: _Stretch, say: Messages) -> tuple[str, str, str]:
+def _stretch(stretch: _Stretch, say: Voice) -> tuple[str, str, str]:
     """Where in the step, how long, and what."""
     first, last = stretch.phases[0], stretch.phases[-1]
     where = f"{text.percent_number(round(first.start, 2))}–{text.percent(round(last.end, 2))}"
@@ -328,37 +329,35 @@ def _stretch(stretch: _Stretch, say: Messages) -> tuple[str, str, str]:
     return where, text.duration(seconds), _named(stretch, say) if first is not last else _phase(first, say)
 
 
-def _named(stretch: _Stretch, say: Messages) -> str:
+def _named(stretch: _Stretch, say: Voice) -> str:
     """The kind of work of *stretch*; where two share a phase, or take turns, both."""
     first, *others = stretch.phases
     if others:
-        kinds = text.enumeration([_kind(phase, say) for phase in stretch.phases[:2]])
-        return say["in_turn"].format(count=len(stretch.phases) // 2, kinds=kinds)
+        kinds = say.enumeration([_kind(phase, say) for phase in stretch.phases[:2]])
+        return say("in_turn", count=len(stretch.phases) // 2, kinds=kinds)
     return _kind(first, say)
 
 
-def _kind(phase: StepPhase, say: Messages) -> str:
+def _kind(phase: StepPhase, say: Voice) -> str:
     group = next((group for group in TOGETHER if phase.kind in group), frozenset[WorkKind]())
     shared = 0.0 < phase.made_of.get(phase.kind, 0.0) < DOMINANT.value
     both = [k for k in phase.made_of if k in group and phase.made_of[k] >= _PART]
-    return text.enumeration([say[f"work_{kind}"] for kind in (both if shared and both else [phase.kind])])
+    return say.enumeration([say(f"work_{kind}") for kind in (both if shared and both else [phase.kind])])
 
 
-def _within(sentence: str) -> str:
-    """*sentence* as a part of another."""
-    sentence = text.printable(sentence)
-    return sentence[:1].lower() + sentence[1:].rstrip(".")
-
-
-def _phase(phase: StepPhase, say: Messages) -> str:
+def _phase(phase: StepPhase, say: Voice) -> str:
     """What a phase is: the kinds it is made of, or the counters that say so."""
     name = _kind(phase, say)
     parts = {kind: share for kind, share in [*phase.made_of.items()][:_PARTS] if share >= _PART}
     if phase.resolved and phase.kind != "optimizer" and phase.made_of.get(phase.kind, 0.0) < _PURE:
-        made = ", ".join(f"{say[f'work_{k}']} {text.percent(round(s, 2))}" for k, s in parts.items())
-        what = made if next(iter(parts), None) == phase.kind else f"{name}: {made}"
+        made = say.joined(
+            "join.list", [f"{say(f'work_{k}')} {text.percent(round(s, 2))}" for k, s in parts.items()]
+        )
+        what = made if next(iter(parts), None) == phase.kind else say("phase_seen", name=name, seen=made)
+    elif phase.because:
+        what = say("phase_seen", name=name, seen=say.joined("join.list", phase.because))
     else:
-        what = f"{name}: {', '.join(phase.because)}" if phase.because else name
+        what = name
     return what
 
 
@@ -374,21 +373,21 @@ def _columns(rows: Sequence[tuple[str, str, str]]) -> Iterator[RenderableType]:
         yield grid
 
 
-def _rare(diagnosis: Diagnosis, say: Messages) -> Iterator[tuple[str, str, str]]:
+def _rare(diagnosis: Diagnosis, say: Voice) -> Iterator[tuple[str, str, str]]:
     """What comes in some steps only."""
     events = () if diagnosis.rhythm is None else diagnosis.rhythm.events
     for place, event in enumerate(events):
-        yield "" if place else say["at_times"], _event(event, say), ""
+        yield "" if place else say("at_times"), _event(event, say), ""
 
 
-def _event(event: Event, say: Messages) -> str:
-    nature = say["stalls" if event.nature == "stall" else "other_work"]
-    parts = [say["event"].format(nature=nature, share=text.percent(event.share), count=event.count)]
+def _event(event: Event, say: Voice) -> str:
+    nature = say("stalls" if event.nature == "stall" else "other_work")
+    parts = [say("event", nature=nature, share=text.percent(event.share), count=event.count)]
     if math.isfinite(event.length_s):
-        parts.append(say["event_length"].format(length=text.duration(event.length_s)))
+        parts.append(say("event_length", length=text.duration(event.length_s)))
     if event.period_s is not None:
-        parts.append(say["event_period"].format(period=text.duration(event.period_s)))
-    return ", ".join(parts)
+        parts.append(say("event_period", period=text.duration(event.period_s)))
+    return say.joined("join.clauses", parts)
 
 
 def _class_name(name: TimeClass, diagnosis: Diagnosis) -> str:
@@ -397,7 +396,7 @@ def _class_name(name: TimeClass, diagnosis: Diagnosis) -> str:
     return "fp64" if double else name
 
 
-def _layers(report: Report, gpu: GpuReport, say: Messages) -> Iterator[RenderableType]:
+def _layers(report: Report, gpu: GpuReport, say: Voice) -> Iterator[RenderableType]:
     """
     What takes the most of the GPU's time in the program's own terms, of the busiest process on *gpu*.
 
@@ -410,141 +409,135 @@ def _layers(report: Report, gpu: GpuReport, say: Messages) -> Iterator[Renderabl
     used = {file: report.looked_at.get(file) or only for file in everywhere}
     here = {file: look for file, look in everywhere.items() if gpu.gpu.index in used[file]}
     file, busiest = max((here or everywhere).items(), key=lambda look: look[1].busy_ns)
-    told = lines(busiest)
+    told = lines(busiest, language=say.language)
     if told:
-        gpus = text.enumeration([str(index) for index in used[file]])
+        gpus = say.enumeration([str(index) for index in used[file]])
         whose = "layers_here" if here else "layers_elsewhere" if gpus else "layers_somewhere"
-        steps = text.counted(busiest.steps, "step")
-        how = say["looked_steps" if busiest.steps else "looked_unmarked"].format(
-            steps=steps, length=text.duration(busiest.span_ns / 1e9)
-        )
+        steps = counted(busiest.steps, "step")
+        length = text.duration(busiest.span_ns / 1e9)
+        how = say("looked_steps", steps=steps) if busiest.steps else say("looked_unmarked", length=length)
         yield ""
-        yield Text(say["layers"].format(whose=say[whose].format(gpus=gpus), how=how), style="bold")
+        yield Text(text.glued(say("layers", whose=say(whose, gpus=gpus), how=how)), style="bold")
         yield from (Text(line, no_wrap=True, overflow="ellipsis") for line in told)
         if math.isfinite(overlap(busiest)):
-            yield Text(say["layers_overlap"].format(sum=text.percent(overlap(busiest))), style="dim")
+            yield Text(text.glued(say("layers_overlap", sum=text.percent(overlap(busiest)))), style="dim")
 
 
-def _doubts(recording: Iterable[str], gpu: Iterable[str], say: Messages) -> Iterator[RenderableType]:
-    doubts = list(dict.fromkeys(text.printable(d) for d in (*recording, *gpu)))
+def _doubts(recording: Iterable[str], gpu: Iterable[str], say: Voice) -> Iterator[RenderableType]:
+    doubts = list(dict.fromkeys(say.tell(d) for d in (*recording, *gpu)))
     if not doubts:
         return
-    rows = [("" if i else say["doubt"], doubt, "") for i, doubt in enumerate(doubts[:_DOUBTS])]
+    rows = [("" if i else say("doubt"), doubt, "") for i, doubt in enumerate(doubts[:_DOUBTS])]
     if len(doubts) > _DOUBTS:
-        rows.append(("", say["more_doubts"].format(count=len(doubts) - _DOUBTS), ""))
+        rows.append(("", say("more_doubts", count=len(doubts) - _DOUBTS), ""))
     yield ""
     yield _labelled(rows)
 
 
-def _other(gpu: GpuReport, say: Messages) -> RenderableType:
+def _other(gpu: GpuReport, say: Voice) -> RenderableType:
     verdict = gpu.diagnosis.verdict
     word = "no_verdict" if verdict is None else text.confidence_word(verdict.confidence)
-    headline = text.printable(gpu.diagnosis.headline)
-    return _labelled([(say["gpu"].format(index=gpu.gpu.index), headline, say[word])])
+    headline = say.tell(gpu.diagnosis.headline)
+    return _labelled([(say("gpu", index=gpu.gpu.index), headline, say(word))])
 
 
-def _footer(report: Report, gpu: GpuReport, say: Messages) -> RenderableType:
-    watched = say["watched"].format(
+def _footer(report: Report, gpu: GpuReport, say: Voice) -> RenderableType:
+    watched = say(
+        "watched",
         duration=text.duration(report.watched_s),
-        parts=", ".join(_watched(report, gpu, say)),
+        parts=say.joined("join.clauses", _watched(report, gpu, say)),
     )
     return Group(
-        Text(text.glued(f"{_truth(gpu.truth, say)} {_roofs(gpu, say)}".rstrip())),
-        Text(text.glued(f"{watched} {_cost(report.watching, say)}".rstrip())),
+        Text(text.glued(say.joined("join.sentences", [_truth(gpu.truth, say), *_roofs(gpu, say)]))),
+        Text(text.glued(say.joined("join.sentences", [watched, _cost(report.watching, say)]))),
     )
 
 
-def _truth(truth: Truth, say: Messages) -> str:
+def _truth(truth: Truth, say: Voice) -> str:
     smi, sm = math.isfinite(truth.smi_utilization), math.isfinite(truth.sm_active)
     if not smi and not sm:
-        return say["neither_known"]
-    parts = [say["smi_said"].format(smi=text.percent(truth.smi_utilization)) if smi else say["smi_unknown"]]
+        return say("neither_known")
+    parts = [say("smi_said", smi=text.percent(truth.smi_utilization)) if smi else say("smi_unknown")]
     if sm:
-        parts.append(
-            say["truth"].format(sm=text.percent(truth.sm_active), tensor=text.percent(truth.tensor_active))
-        )
+        parts.append(say("truth", sm=text.percent(truth.sm_active), tensor=text.percent(truth.tensor_active)))
     else:
-        parts.append(say["truth_unknown"])
+        parts.append(say("truth_unknown"))
     if math.isfinite(truth.dram_roof_share):
-        parts.append(say["truth_memory"].format(memory=text.percent(truth.dram_roof_share)))
-    return " ".join(parts)
+        parts.append(say("truth_memory", memory=text.percent(truth.dram_roof_share)))
+    return say.joined("join.sentences", parts)
 
 
-def _roofs(gpu: GpuReport, say: Messages) -> str:
+def _roofs(gpu: GpuReport, say: Voice) -> Iterator[str]:
     """Where the roofs come from that shares of a resource are held against; nothing where there are none."""
     if not math.isfinite(gpu.truth.sm_active):
-        return ""
+        return
     measured_s = calibrated(gpu.gpu, "unix_s")
     if math.isnan(measured_s):
-        return say["roofs_by_table"]
-    return say["roofs_calibrated"].format(date=f"{datetime.fromtimestamp(measured_s, timezone.utc):%Y-%m-%d}")
+        yield say("roofs_by_table")
+    else:
+        day = datetime.fromtimestamp(measured_s, timezone.utc)
+        yield say("roofs_calibrated", date=f"{day:%Y-%m-%d}")
 
 
-def _watched(report: Report, gpu: GpuReport, say: Messages) -> Iterator[str]:
+def _watched(report: Report, gpu: GpuReport, say: Voice) -> Iterator[str]:
     if not report.complete:
-        yield say["cut_short"]
+        yield say("cut_short")
     rhythm = gpu.diagnosis.rhythm
     if rhythm is not None:
         margin = (rhythm.high_s - rhythm.low_s) / 2 / rhythm.step_s
         step = text.duration(rhythm.step_s, digits=3)
-        yield say["step"].format(step=step, margin=text.percent_number(margin))
+        yield say("step", step=step, margin=text.percent_number(margin))
     yield from _dropped(gpu.diagnosis.steady, say)
     yield from _lost(gpu.losses, say)
 
 
-def _dropped(steady: Steady, say: Messages) -> Iterator[str]:
+def _dropped(steady: Steady, say: Voice) -> Iterator[str]:
     if steady.how == "none":
-        yield say["not_steady"]
+        yield say("not_steady")
     elif steady.how == "short":
-        yield say["short"]
+        yield say("short")
     elif steady.dropped_s > 0:
         key = "fallback" if steady.how == "fallback" else "warm_up"
-        yield say[key].format(duration=text.duration(steady.dropped_s))
+        yield say(key, duration=text.duration(steady.dropped_s))
 
 
-def _lost(losses: Losses, say: Messages) -> Iterator[str]:
+def _lost(losses: Losses, say: Voice) -> Iterator[str]:
     if not losses.lost and not losses.gaps:
-        yield say["nothing_lost"]
+        yield say("nothing_lost")
     if losses.lost:
-        yield say["lost"].format(share=text.percent(losses.lost_share))
+        yield say("lost", share=text.percent(losses.lost_share))
     if losses.gaps:
-        gaps = text.counted(len(losses.gaps), "gap")
-        yield say["gaps"].format(gaps=gaps, duration=text.duration(losses.gaps_s))
+        gaps = counted(len(losses.gaps), "gap")
+        yield say("gaps", gaps=gaps, duration=text.duration(losses.gaps_s))
 
 
-def _cost(watching: Watching | None, say: Messages) -> str:
+def _cost(watching: Watching | None, say: Voice) -> str:
     if watching is None:
-        return say["cost_unrecorded"]
+        return say("cost_unrecorded")
     if math.isfinite(watching.slowdown):
         slowdown = text.percent(watching.slowdown)
         if math.isfinite(watching.margin):
             margin = text.percent_number(watching.margin)
-            slowdown = say["cost_interval"].format(slowdown=slowdown, margin=margin)
-        said = say["cost"].format(slowdown=slowdown)
+            slowdown = say("cost_interval", slowdown=slowdown, margin=margin)
+        said = say("cost", slowdown=slowdown)
     else:
-        said = say["cost_unmeasured"].format(otherwise=_benchmarked(watching.benchmark, say))
+        said = say("cost_unmeasured", otherwise=_benchmarked(watching.benchmark, say))
     if math.isfinite(watching.cpu_share):
         cpu = text.duration(watching.cpu_s)
-        said = f"{said} {say['cost_cpu'].format(cpu=cpu, share=text.percent(watching.cpu_share))}"
+        used = say("cost_cpu", cpu=cpu, share=text.percent(watching.cpu_share))
+        said = say.joined("join.sentences", [said, used])
     return said
 
 
-def _benchmarked(benchmark: Benchmark | None, say: Messages) -> str:
+def _benchmarked(benchmark: Benchmark | None, say: Voice) -> str:
     if benchmark is None:
-        return say["cost_not_benchmarked"]
+        return say("cost_not_benchmarked")
     if benchmark.upper <= 0:
-        return say["cost_benchmarked_none"].format(hardware=benchmark.hardware, date=benchmark.date)
-    return say["cost_benchmarked"].format(
+        return say("cost_benchmarked_none", hardware=benchmark.hardware, date=benchmark.date)
+    return say(
+        "cost_benchmarked",
         slowdown=text.percent(benchmark.slowdown),
         upper=text.percent(benchmark.upper),
         hardware=benchmark.hardware,
         date=benchmark.date,
     )
-
-
-def _sentence(phrase: str) -> str:
-    phrase = text.printable(phrase)
-    first = phrase.split(" ", 1)[0]
-    if first.isalpha() and first.islower():  # not "gr_active", nor "nvidia-smi"
-        phrase = phrase[0].upper() + phrase[1:]
-    return phrase if phrase.endswith((".", "!", "?", ":")) else f"{phrase}."

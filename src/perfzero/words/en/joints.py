@@ -1,0 +1,21 @@
+"""What stands between the parts of a sentence, and the nouns that are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+JOINTS: Mapping[str, str] = {
+    "clause": "{sentence}",
+    "full_stop": ".",
+    "join.and": "{first} and {last}",
+    "join.list": ", ",
+    "join.clauses": ", ",
+    "join.semicolons": "; ",
+    "join.sentences": " ",
+    "join.nothing": "",
+    "join.dots": " · ",
+    "counted.step": "{count} step",
+    "counted.steps": "{count} steps",
+    "counted.gap": "{count} gap",
+    "counted.gaps": "{count} gaps",
+}

@@ -1,0 +1,21 @@
+"""What stands between the parts of a sentence, and the nouns that are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+JOINTS: Mapping[str, str] = {
+    "clause": "{sentence}",
+    "full_stop": "。",
+    "join.and": "{first}和{last}",
+    "join.list": "、",
+    "join.clauses": "，",
+    "join.semicolons": "；",
+    "join.sentences": "",
+    "join.nothing": "",
+    "join.dots": " · ",
+    "counted.step": "{count} 步",
+    "counted.steps": "{count} 步",
+    "counted.gap": "{count} 处空缺",
+    "counted.gaps": "{count} 处空缺",
+}
