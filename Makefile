@@ -3,6 +3,7 @@
 #   make test     the tests, without those that need a GPU
 #   make demo     a verdict from a recording that comes with the package; needs no GPU
 #   make lint     formatting, lint, types, layers, generated pages
+#   make docs     the pages as a site, in build/site
 #   make wheel    build the wheel into dist/ and try it in an environment of its own
 #   make clean    remove everything that the targets made
 #
@@ -20,7 +21,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.10 p
   done)
 
 .DELETE_ON_ERROR:
-.PHONY: help test demo lint lint-style lint-format lint-types lint-layers lint-pages wheel clean
+.PHONY: help test demo docs lint lint-style lint-format lint-types lint-layers lint-pages wheel clean
 
 help:
 	@sed -n 's/^#   make /make /p' Makefile
@@ -30,6 +31,9 @@ test: $(VENV)/.development
 
 demo: $(VENV)/.package
 	$(BIN)/perfzero demo $(ARGS)
+
+docs: $(VENV)/.development
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lint: lint-style lint-format lint-types lint-layers lint-pages
 

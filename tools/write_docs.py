@@ -1,5 +1,5 @@
 """
-Write the pages of the documentation that are made from the code.
+Write the pages of the documentation that are made from the code, and the output of examples in others.
 
     python tools/write_docs.py            write them
     python tools/write_docs.py --check    change nothing; exit code 1 if a page is out of date
@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import examples
+
 from perfzero.aliases import ALIASES, DCGM_FIELDS, GPM_METRICS
+from perfzero.cli import main as command_line
 from perfzero.cli.demo import DEFAULT, shipped_recordings
 from perfzero.counters import BOARD_COUNTERS, COUNTERS, GPU_COUNTERS, HOST_COUNTERS, Counter, pm_counters
 from perfzero.report.analysis import FILES, judged_report
@@ -33,6 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--docs", type=Path, default=DOCS, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     wanted = {options.docs / name: page() for name, page in PAGES.items()}
+    for page in sorted(options.docs.glob("*.md")):
+        if page.name not in PAGES:
+            wanted[page] = examples.filled(page.read_text(encoding="utf-8"))
     readme = options.docs.parent / README
     if readme.exists():
         wanted[readme] = with_demo(readme.read_text(encoding="utf-8"))
@@ -120,7 +127,26 @@ def counters_page() -> str:
     )
 
 
-PAGES: Mapping[str, Callable[[], str]] = {"counters.md": counters_page}
+def cli_page() -> str:
+    """What `--help` of each command prints, and the exit codes."""
+    lines = [
+        NOTICE,
+        "",
+        "# The command line",
+        "",
+        "What `perfzero` and each of its commands print with `--help`.",
+        "The exit codes stand in [README.md](README.md#the-commands-in-one-place).",
+        "",
+    ]
+    with tempfile.TemporaryDirectory(prefix="perfzero-help-") as folder:
+        for command in ("", *command_line.COMMANDS):
+            name = f"perfzero {command}".rstrip()
+            lines += [f"## {name}", "", "```text"]
+            lines += [examples.printed(f"{name} --help", Path(folder)).rstrip("\n"), "```", ""]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+PAGES: Mapping[str, Callable[[], str]] = {"counters.md": counters_page, "cli.md": cli_page}
 
 
 def _vocabulary(counters: Iterable[Counter]) -> list[str]:
