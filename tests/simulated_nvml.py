@@ -19,6 +19,7 @@ import pytest
 HANDLE = 0x1000  # handles are opaque; these are never followed
 SAMPLE = 0x9000
 EVENTS = 0xA000
+UNTOLD = pynvml.NVML_VALUE_NOT_AVAILABLE_ulonglong.value  # instead of a process's memory
 
 
 @dataclass
@@ -41,6 +42,7 @@ class Board:
     link: tuple[int, int] = (5, 16)
     ecc: int = 0
     pids: tuple[int, ...] = (4711,)
+    held: dict[int, int] = field(default_factory=lambda: {4711: 19_000_000_000})  # bytes by pid
     mig_uuids: tuple[str, ...] = ()
     mig_sms: int | None = None
     gpm: bool = True
@@ -202,6 +204,7 @@ def processes(library: Library, handle: Any, size: Any, array: Any) -> int:
     size._obj.value = len(pids)
     for slot, pid in zip(array, pids, strict=False):
         slot.pid = pid
+        slot.usedGpuMemory = library.board(handle).held.get(pid, UNTOLD)
     return 0
 
 

@@ -27,7 +27,17 @@ import typer
 from perfzero import __version__
 from perfzero.errors import PerfzeroError
 
-COMMANDS: tuple[str, ...] = ("run", "record", "analyze", "doctor", "metrics", "demo", "calibrate", "trim")
+COMMANDS: tuple[str, ...] = (
+    "run",
+    "record",
+    "analyze",
+    "doctor",
+    "metrics",
+    "demo",
+    "calibrate",
+    "trim",
+    "top",
+)
 """The commands in the order of the help page; each is a module here with `register(app)`."""
 
 USAGE = 2

@@ -14,6 +14,7 @@ nothing more will come. NVML only observes; nothing here sets anything on the GP
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -200,8 +201,20 @@ def processes(gpu: Gpu) -> list[int] | None:
 
 def compute_pids(device: Device) -> list[int] | None:
     """As `processes`, for a device that is open."""
+    found = compute_memory(device)
+    return None if found is None else sorted(found)
+
+
+def compute_memory(device: Device) -> dict[int, float] | None:
+    """Device memory in bytes by process with a compute context, NaN where the driver keeps it to itself."""
     found = device.ask("nvmlDeviceGetComputeRunningProcesses")
-    return None if found is None else sorted({int(p.pid) for p in found})
+    if found is None:
+        return None
+    held: dict[int, float] = {}
+    for process in found:  # one that MIG shows once for each of its instances
+        used = process.usedGpuMemory
+        held[int(process.pid)] = held.get(int(process.pid), 0.0) + (math.nan if used is None else float(used))
+    return held
 
 
 class XidEvents:

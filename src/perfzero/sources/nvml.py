@@ -56,10 +56,11 @@ class Board:
     """
     The board state of one GPU; each `read` is one reading, for the time since the previous one.
 
-    `power_limit_w` is the limit now in force, in watts; `pids` are the processes that held a
-    compute context when last asked, None where the driver does not tell. `xids` are the errors that
-    the driver has reported since the reading before the last. `slow_every` may be
-    changed at any time. `calls` counts the calls into NVML since `open`, `spent_ns` the time they took.
+    `power_limit_w` is the limit now in force, in watts; `held_by` are the processes that held a
+    compute context when last asked, by pid with the bytes of device memory each has (NaN where that is
+    not told), None where the driver tells of no process; `pids` are the same without the bytes. `xids` are
+    the errors that the driver has reported since the reading before the last. `slow_every` may be changed at
+    any time. `calls` counts the calls into NVML since `open`, `spent_ns` the time they took.
     """
 
     name = "board"
@@ -68,7 +69,7 @@ class Board:
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
         self.power_limit_w = gpu.power_limit_w
-        self.pids: frozenset[int] | None = None
+        self.held_by: dict[int, float] | None = None
         self.xids: tuple[int, ...] = ()
         self.slow_every = SLOW_EVERY
         self.spent_ns = 0
@@ -76,6 +77,11 @@ class Board:
         self._events: _nvml.XidEvents | None = None
         self._readings = 0
         self._last_ns = 0
+
+    @property
+    def pids(self) -> frozenset[int] | None:
+        """The processes that held a compute context when last asked, None where the driver does not tell."""
+        return None if self.held_by is None else frozenset(self.held_by)
 
     @property
     def calls(self) -> int:
@@ -162,8 +168,7 @@ class Board:
         if limit_mw:
             self.power_limit_w = limit_mw * 1e-3
         memory = _memory(device)
-        pids = _nvml.compute_pids(device)
-        self.pids = None if pids is None else frozenset(pids)
+        self.held_by = _nvml.compute_memory(device)
         uncorrected = device.ask(
             "nvmlDeviceGetTotalEccErrors", nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
         )
@@ -172,7 +177,7 @@ class Board:
             "pcie_generation": _link(device.ask("nvmlDeviceGetCurrPcieLinkGeneration")),
             "pcie_width": _link(device.ask("nvmlDeviceGetCurrPcieLinkWidth")),
             "ecc_uncorrected": _times(uncorrected, 1.0),
-            "processes": NAN if pids is None else float(len(pids)),
+            "processes": NAN if self.held_by is None else float(len(self.held_by)),
         }
 
 

@@ -1,0 +1,185 @@
+"""What a screen says, at any width, with and without block characters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+
+from perfzero.live.lines import ASCII, UNICODE, View, page, plain, short, spark, words
+from perfzero.live.snapshot import GpuNow, ProcessNow, Snapshot
+from perfzero.values import Gpu
+
+Golden = Callable[[str, str], None]
+
+HOSTILE = (
+    "\x1b]0;owned\x07\x1b[2J\x1b[31mred",
+    "[red]markup[/red] [/] [link=http://x]",
+    "x" * 4096,
+    "训练模型.py " * 40,
+    "a\u0301\u200b\u202egnp.exe",
+    "two\nlines\r\n\ttab",
+)
+
+
+def with_processes(snapshot: Snapshot, *commands: str) -> Snapshot:
+    found = tuple(ProcessNow(0, 100 + n, "ada", c, 1e9 * n) for n, c in enumerate(commands))
+    return replace(snapshot, gpus=(replace(snapshot.gpus[0], processes=found), *snapshot.gpus[1:]))
+
+
+def text_of(snapshot: Snapshot, width: int, height: int, view: View | None = None) -> str:
+    lines = page(snapshot, view or View(every="1s"), width=width, height=height)
+    return "".join(plain(line).rstrip() + "\n" for line in lines)
+
+
+def test_one_gpu_at_80_columns(one: Snapshot, golden: Golden) -> None:
+    golden("one_80x23", text_of(one, 80, 23))
+
+
+def test_one_gpu_at_200_columns(one: Snapshot, golden: Golden) -> None:
+    golden("one_200x49", text_of(one, 200, 49))
+
+
+def test_eight_gpus_at_80_columns(eight: Snapshot, golden: Golden) -> None:
+    golden("eight_80x23", text_of(eight, 80, 23, View(selected=2, every="1s")))
+
+
+def test_eight_gpus_at_200_columns(eight: Snapshot, golden: Golden) -> None:
+    golden("eight_200x49", text_of(eight, 200, 49, View(selected=2, every="1s")))
+
+
+def test_eight_gpus_in_ascii(eight: Snapshot, golden: Golden) -> None:
+    said = words(eight, View(), width=80, glyphs=ASCII)
+
+    assert said.isascii()
+    golden("eight_80_ascii", said)
+
+
+@pytest.mark.parametrize("width", [40, 53, 79, 80, 81, 132, 200, 400])
+@pytest.mark.parametrize("height", [8, 12, 24, 60])
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+def test_no_line_is_wider_or_lower_than_the_screen(
+    eight: Snapshot, width: int, height: int, glyphs: object
+) -> None:
+    hostile = with_processes(eight, *HOSTILE)
+
+    lines = page(hostile, View(selected=7), width=width, height=height, glyphs=glyphs)  # type: ignore[arg-type]
+
+    assert len(lines) <= height
+    assert max(cell_len(plain(line)) for line in lines) <= width
+
+
+@pytest.mark.parametrize("command", HOSTILE)
+def test_a_process_cannot_break_the_screen(one: Snapshot, command: str) -> None:
+    from perfzero.live.processes import short_command
+
+    said = text_of(with_processes(one, short_command([command])), 80, 23)
+
+    assert "\x1b" not in said
+    assert "\r" not in said
+    assert said.count("\n") == text_of(with_processes(one, "train.py"), 80, 23).count("\n")
+
+
+def test_the_selected_row_is_marked_without_colour(eight: Snapshot) -> None:
+    lines = [plain(line) for line in page(eight, View(selected=5), width=80, height=23)]
+
+    assert [line[3] for line in lines if line.startswith("▸")] == [" "]
+    assert next(line for line in lines if line.startswith("▸"))[1:3] == " 5"
+
+
+def test_a_screen_too_low_for_all_rows_shows_the_selected_one(eight: Snapshot) -> None:
+    said = text_of(eight, 80, 8, View(selected=7))
+
+    assert "▸ 7" in said
+
+
+def test_a_terminal_too_small_says_so(one: Snapshot) -> None:
+    assert "too small" in text_of(one, 30, 5)
+
+
+def test_gpus_without_counters_say_what_that_cannot_prove(one: Snapshot) -> None:
+    plain_nvml = GpuNow(
+        Gpu(0, "GPU-b", "NVIDIA A100-SXM4-40GB"),
+        "nvml",
+        smi_utilization=1.0,
+        power=300.0,
+        without_gpm="NVIDIA A100-SXM4-40GB has no GPM: it needs a Hopper or later data-centre GPU.",
+    )
+
+    said = text_of(replace(one, gpus=(plain_nvml,)), 200, 23)
+
+    assert "some kernel ran, and not how well" in said
+    assert "has no GPM" in said
+    assert "SMs busy" not in said
+
+
+def test_a_lost_gpu_says_why_and_the_others_go_on(eight: Snapshot) -> None:
+    lost = replace(eight.gpus[3], lost="The GPU GPU-x no longer answers: GPU is lost.")
+    gpus = (*eight.gpus[:3], lost, *eight.gpus[4:])
+
+    said = text_of(replace(eight, gpus=gpus), 80, 23)
+
+    assert "no longer answers" in said
+    assert "tensor cores 8" in said
+
+
+def test_what_holds_the_clocks_down_stands_in_words(eight: Snapshot) -> None:
+    assert "held down by  power cap" in text_of(eight, 80, 23, View(selected=2))
+    assert "held down" not in text_of(eight, 80, 23, View(selected=0))
+
+
+def test_processes_of_the_selected_gpu_come_first(eight: Snapshot) -> None:
+    lines = text_of(eight, 80, 40, View(selected=6)).splitlines()
+    heading = next(n for n, line in enumerate(lines) if "COMMAND" in line)
+
+    assert lines[heading + 1].split()[0] == "6"
+
+
+def test_processes_are_sorted_as_asked(one: Snapshot) -> None:
+    three = with_processes(one, "c", "a", "b")
+
+    by_memory = [line.split()[1] for line in text_of(three, 80, 40).splitlines() if " ada " in line]
+    by_name = text_of(three, 80, 40, View(sort="command")).splitlines()
+
+    assert by_memory == ["102", "101", "100"]
+    assert [line.split()[1] for line in by_name if " ada " in line] == ["101", "102", "100"]
+    assert any("COMMAND*" in line for line in by_name)
+
+
+def test_processes_that_do_not_fit_are_counted_and_can_be_reached(one: Snapshot) -> None:
+    many = with_processes(one, *(f"job{n:02}" for n in range(40)))
+
+    first, last = text_of(many, 80, 23), text_of(many, 80, 23, View(scrolled=1000))
+
+    assert "more" in first
+    assert "job39" in first
+    assert "job00" not in first
+    assert "job00" in last
+
+
+def test_hidden_processes_are_told_of(one: Snapshot) -> None:
+    hidden = replace(one, gpus=(replace(one.gpus[0], processes=()),))
+
+    assert "outside of this container" in text_of(hidden, 80, 23)
+
+
+def test_an_idle_gpu_without_processes_hides_none(one: Snapshot) -> None:
+    idle = replace(one.gpus[0], processes=(), memory_used=0.0, sm_active=0.0)
+
+    assert "No process is on the GPU." in text_of(replace(one, gpus=(idle,)), 80, 23)
+
+
+def test_a_spark_rises_from_low_to_high_and_has_its_gaps() -> None:
+    assert spark([0.0, 0.5, 1.0, math.nan, 0.2], width=6, glyphs=UNICODE) == " ▁▅█ ▂"
+    assert spark([0.0, 0.5, 1.0], width=2, glyphs=ASCII) == "=#"
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [(0.0, "0%"), (0.001, "<1%"), (0.81, "81%"), (1.0, "100%"), (math.nan, "–"), (42.0, "999%")],
+)
+def test_a_share_takes_four_columns_at_most(share: float, expected: str) -> None:
+    assert short(share) == expected
