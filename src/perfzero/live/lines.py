@@ -22,6 +22,7 @@ from rich.cells import cell_len, set_cell_size
 from perfzero import text
 from perfzero.diagnose.verdict import TimeClass
 from perfzero.live.snapshot import GpuNow, ProcessNow, Snapshot
+from perfzero.words.catalogue import catalogue
 
 Style = Literal["", "bold", "dim", "good", "warn", "accent", "selected"]
 Line = tuple[tuple[str, Style], ...]
@@ -289,7 +290,7 @@ def _card(gpu: GpuNow, snapshot: Snapshot, *, width: int, glyphs: Glyphs) -> Ite
     note = "some kernel was running"
     yield 70, _measure("nvidia-smi", gpu.smi_utilization, gpu, "smi_utilization", note, width, glyphs, "dim")
     if gpu.held_down:
-        held = text.enumeration([HELD[name] for name in gpu.held_down])
+        held = " and ".join(HELD[name] for name in gpu.held_down)
         yield 86, _fit([("  held down by  ", ""), (held, "warn")], width, glyphs)
     if gpu.tier == "nvml":
         why = f" {gpu.without_gpm}" if gpu.without_gpm else ""
@@ -306,7 +307,7 @@ def told_shares(gpu: GpuNow) -> list[tuple[TimeClass, float]]:
 
 def class_name(name: TimeClass) -> str:
     """The class in a word or two."""
-    return text.catalogue("en")[name]
+    return catalogue("en")[name]
 
 
 _LABEL, _VALUE, _NOTE = 15, 5, 24
@@ -408,7 +409,7 @@ def _scrolled(lines: Sequence[Line], by: int, *, room: float, width: int, glyphs
     shown = max(0, int(room) - 2)
     first = max(0, min(by, len(lines) - 1 - shown))
     hidden = len(lines) - 1 - shown
-    more = f"    {hidden} more: PgUp PgDn" if shown else f"    {text.counted(hidden, 'process')}"
+    more = f"    {hidden} more: PgUp PgDn" if shown else f"    {hidden} more"
     told = [lines[0], *lines[1 + first : 1 + first + shown], _fit([(more, "dim")], width, glyphs)]
     return told[: int(room)]
 
@@ -439,7 +440,7 @@ def _giga(size: float, glyphs: Glyphs, unit: str = "") -> str:
 def _title(snapshot: Snapshot, view: View, width: int, glyphs: Glyphs) -> Line:
     names = list(dict.fromkeys(text.printable(g.gpu.name).removeprefix("NVIDIA ") for g in snapshot.gpus))
     number = len(snapshot.gpus)
-    count = f"{number} x {names[0]}" if len(names) == 1 else text.counted(number, "GPU")
+    count = f"{number} x {names[0]}" if len(names) == 1 else f"{number} GPUs"
     left = ["perfzero top", *([snapshot.host] if snapshot.host else []), count]
     if snapshot.driver:
         left.append(f"driver {snapshot.driver}")
