@@ -57,7 +57,7 @@ def test_a_recording_is_judged_and_its_files_are_named(
     assert run(folder) == 0
     told = capsys.readouterr()
     assert "no verdict" in told.out
-    assert "report.json  summary.csv  timeline.csv  timeline.png" in "  ".join(told.out.split())
+    assert "report.json  summary.csv  report.html  timeline.csv  timeline.png" in "  ".join(told.out.split())
     assert "Why: no permission." in " ".join(told.out.split())
     assert told.err == ""
     assert (folder / "report.json").exists()

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
-FILES = {"report.json", "summary.csv", "timeline.csv", "timeline.png"}
+FILES = {"report.json", "summary.csv", "report.html", "timeline.csv", "timeline.png"}
 
 # GPM alone: no sampler process has to start, and its simulated figures are those of a real program.
 GPM = ("--source", "gpm")

@@ -121,7 +121,7 @@ def test_a_full_disk_keeps_the_verdict_and_says_what_is_missing(
     monkeypatch.setattr(os, "replace", full)
     report = analyze(folder)
     assert report.headline
-    assert report.files == ("report.json", "summary.csv")
+    assert report.files == ("report.json", "summary.csv", "report.html")
     assert report.unwritten is not None
     assert "timeline.csv, timeline.png could not be written (No space left on device)" in report.unwritten
     assert not [name for name in os.listdir(folder) if name.endswith(".part")]

@@ -24,7 +24,7 @@ from perfzero.values import Cost
 Make = Callable[..., Report]
 Golden = Callable[[str, str], None]
 
-FILES = ("report.json", "summary.csv", "timeline.csv", "timeline.png")
+FILES = ("report.json", "summary.csv", "report.html", "timeline.csv", "timeline.png")
 
 
 def test_a_starved_program_is_told_why_and_the_way_out(

@@ -60,7 +60,8 @@ def analyze(
     """
     Say what limits the GPU, from an existing recording, and write the report's files.
 
-    Writes report.json, summary.csv, timeline.csv and timeline.png. Analysing again replaces them.
+    Writes report.html, report.json, summary.csv, timeline.csv and timeline.png.
+    Analysing again replaces them.
     """
     if directory is not None and input_dir is not None:
         raise UsageError(

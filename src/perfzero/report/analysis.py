@@ -23,6 +23,7 @@ from perfzero.report.breakdown import FILE as BREAKDOWN_JSON
 from perfzero.report.breakdown import breakdown_json
 from perfzero.report.build import Judged, build
 from perfzero.report.csv_files import summary, timeline
+from perfzero.report.html import html
 from perfzero.report.json_file import to_json
 from perfzero.report.looks import broken_down
 from perfzero.report.model import Report
@@ -32,7 +33,8 @@ from perfzero.store.stacks import read_stacks
 from perfzero.values import Look
 
 REPORT_JSON = "report.json"
-FILES = (REPORT_JSON, "summary.csv", "timeline.csv", "timeline.png")
+REPORT_HTML = "report.html"
+FILES = (REPORT_JSON, "summary.csv", REPORT_HTML, "timeline.csv", "timeline.png")
 """Written of every recording."""
 
 EVERY_FILE = (*FILES, BREAKDOWN_JSON)
@@ -168,6 +170,7 @@ def _contents(report: Report) -> Iterator[tuple[str, Callable[[], bytes]]]:
     yield "summary.csv", lambda: summary(report).encode()
     if report.breakdowns:
         yield BREAKDOWN_JSON, lambda: breakdown_json(report.breakdowns, recording=report.recording).encode()
+    yield REPORT_HTML, lambda: html(report)
     yield "timeline.csv", lambda: timeline(report).encode()
     yield "timeline.png", lambda: _png(report)
 

@@ -122,6 +122,8 @@ class Timeline:
 
     `table` holds PM samples of all windows but zoom bursts, else GPM, else NVML readings
     (`source`); `rows_merged` is how many samples share one row (1 = none were merged).
+    `tables` holds what was sampled, by stream name: "pm", "zoom", "close_up", "gpm", "board", "host", each
+    left out where it is empty. `start_ns` is second 0 of panels and spans.
     """
 
     source: Literal["pm", "gpm", "board"]
@@ -131,6 +133,8 @@ class Timeline:
     close_up: Span | None
     spans: tuple[Span, ...]
     duration_s: float
+    start_ns: int = 0
+    tables: Mapping[str, Samples] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

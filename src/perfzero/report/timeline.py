@@ -49,7 +49,20 @@ def timeline(seen: Observation, *, steady: Steady) -> Timeline:
         close_up=close,
         spans=_spans(seen, steady),
         duration_s=max(0, seen.end_ns - seen.start_ns) / 1e9,
+        start_ns=seen.start_ns,
+        tables={name: samples for name, samples in _tables(seen).items() if len(samples)},
     )
+
+
+def _tables(seen: Observation) -> dict[str, Samples]:
+    return {
+        "pm": seen.pm,
+        "zoom": seen.zoom,
+        "close_up": seen.close_up,
+        "gpm": seen.gpm,
+        "board": seen.board,
+        "host": seen.host,
+    }
 
 
 def coarsen(samples: Samples, *, factor: int) -> Samples:

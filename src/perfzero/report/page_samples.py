@@ -1,0 +1,129 @@
+"""
+Samples for the page: small, and exact to a thousandth of what a column spans.
+
+A column of n values between `low` and `high` is n whole numbers from 0 to `LEVELS`, and `MISSING` where
+there is no value; its error is at most half a step, (high - low) / 2 / LEVELS. The low bytes of all numbers
+follow the high bytes of all: those hardly change, and compress to nothing. Times are microseconds: the
+start of the first sample, then how far each starts after the one before, then how long each is, as four
+planes of bytes likewise. All of a GPU's tables are one block, deflated (zlib) and in base64; a directory
+beside it says where what stands. Amounts are stored as rates, for that is what is drawn.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from perfzero.counters import BY_NAME
+from perfzero.report.timeline import coarsen
+from perfzero.values import FloatArray, IntArray, Samples
+
+LEVELS = 1000
+"""Steps between the least and the greatest value: a line on a 4K screen is drawn on fewer pixels."""
+
+MISSING = 0xFFFF
+"""Stands where a value is missing."""
+
+VALUES = 2_400_000
+"""
+So many values of all GPUs together at most; beyond it neighbours are merged. A value of real samples takes
+0.9 to 1.4 bytes in base64, so that a file stays well under 6 MB.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The samples of one GPU: base64 text, and the directory of what stands where in the inflated bytes."""
+
+    text: str
+    directory: Mapping[str, Any]
+
+
+def block(tables: Mapping[str, Samples], columns: Sequence[str], *, start_ns: int, values: int) -> Block:
+    """
+    *tables* by name with those of *columns* that they have, as one block of at most *values* values.
+
+    *start_ns*: the time that is 0 on the page. A table that is too long is merged, and says how many
+    neighbours each of its rows holds.
+    """
+    kept = {name: table for name, table in tables.items() if len(table)}
+    has = {name: [c for c in columns if table.has(c)] for name, table in kept.items()}
+    whole = sum(len(table) * len(has[name]) for name, table in kept.items())
+    factor = max(1, math.ceil(whole / values)) if values > 0 else 1
+    parts: list[bytes] = []
+    at = 0
+    directory: dict[str, Any] = {}
+    for name, table in kept.items():
+        # A few hundred rows are no burden, whatever else is.
+        merged = factor if len(table) > LEVELS else 1
+        rows = coarsen(table, factor=merged)
+        times, first_us = _times(rows, start_ns)
+        entry: dict[str, Any] = {
+            "rows": len(rows),
+            "merged": merged,
+            "first_us": first_us,
+            "at": at,
+            "columns": {},
+        }
+        parts.append(times)
+        at += len(times)
+        for column in has[name]:
+            numbers, low, high = quantised(_drawn(rows, column))
+            entry["columns"][column] = {"at": at, "low": low, "high": high}
+            parts.append(numbers)
+            at += len(numbers)
+        directory[name] = entry
+    return Block(deflated(b"".join(parts)), directory)
+
+
+def deflated(content: bytes) -> str:
+    """*content* as the page inflates it."""
+    return base64.b64encode(zlib.compress(content, 9)).decode("ascii")
+
+
+def quantised(values: FloatArray) -> tuple[bytes, float, float]:
+    """*values* as planes of high and of low bytes, and the ends of their range."""
+    known = np.isfinite(values)
+    if not known.any():
+        numbers = np.full(len(values), MISSING, np.uint16)
+        return _planes(numbers, 2), 0.0, 0.0
+    low, high = float(values[known].min()), float(values[known].max())
+    span = high - low
+    # A span that overflows, or is none, has no steps.
+    scaled = (values - low) / span * LEVELS if 0 < span < math.inf else np.zeros(len(values))
+    numbers = np.where(known, np.rint(np.nan_to_num(scaled)), MISSING).astype(np.uint16)
+    return _planes(numbers, 2), low, high
+
+
+def _drawn(table: Samples, column: str) -> FloatArray:
+    """A level as it is, an amount per second."""
+    values = table.column(column)
+    if BY_NAME[column].kind != "total":
+        return values
+    seconds = table.duration_s
+    rate: FloatArray = np.divide(values, seconds, out=np.full(len(table), np.nan), where=seconds > 0)
+    return rate
+
+
+def _times(table: Samples, start_ns: int) -> tuple[bytes, int]:
+    """When rows start, each from the one before, and how long they are; and when the first starts, in us."""
+    start_us = np.rint((table.start_ns - start_ns) / 1e3).astype(np.int64)
+    end_us = np.rint((table.end_ns - start_ns) / 1e3).astype(np.int64)
+    after = np.diff(start_us, prepend=start_us[0])
+    return _planes(_counted(after), 4) + _planes(_counted(end_us - start_us), 4), int(start_us[0])
+
+
+def _counted(us: IntArray) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    return np.clip(us, 0, 0xFFFFFFFF).astype(np.uint32)
+
+
+def _planes(numbers: np.ndarray[Any, Any], width: int) -> bytes:
+    """The bytes of *numbers* by their weight: all of the highest first, all of the lowest last."""
+    table = np.frombuffer(numbers.astype(f">u{width}").tobytes(), np.uint8).reshape(len(numbers), width)
+    return table.T.tobytes()

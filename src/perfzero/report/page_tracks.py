@@ -1,0 +1,127 @@
+"""
+What the page's timeline shows: tracks of counters and marks, all on one axis of seconds since the start.
+
+A track is a unit and the lines in it; a line names its column and the tables that hold it, the finest
+first: where a fine table has samples these are drawn, elsewhere the next. GPM's averages, which are always
+on, are a line of their own, faint behind the exact one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from perfzero import hardware
+from perfzero.report.model import GpuReport
+
+SAMPLED = ("close_up", "zoom", "pm")
+"""Tables of PM sampling, the finest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """A plot: its name is a key of the page's words. `top`: where the axis ends, None to fit the data."""
+
+    name: str
+    unit: str
+    columns: tuple[str, ...]
+    scale: float = 1.0
+    top: float | None = None
+    tables: tuple[str, ...] = (*SAMPLED, "gpm")
+
+
+TRACKS = (
+    Track("busy", "%", ("gr_active", "sm_active", "tensor_active", "fma_active"), 100, 100),
+    Track("memory", "TB/s", ("dram_read_bytes", "dram_write_bytes"), 1e-12, tables=SAMPLED),
+    Track("memory_share", "%", ("dram_active",), 100, 100, ("gpm",)),
+    Track("l2", "%", ("l2_hit",), 100, 100, SAMPLED),
+    Track("pcie", "GB/s", ("pcie_rx_bytes", "pcie_tx_bytes"), 1e-9),
+    Track("nvlink", "GB/s", ("nvlink_rx_bytes", "nvlink_tx_bytes"), 1e-9),
+    Track("launches", "k/s", ("launches",), 1e-3, tables=SAMPLED),
+    Track("queue", "%", ("queue_empty", "queue_semaphore"), 100, 100, SAMPLED),
+    Track("host", "cores", ("host_main_cpu", "host_worker_cpu", "host_io_wait"), 1, None, ("host",)),
+    Track("power", "W", ("power",), 1, None, ("board",)),
+    Track("clock", "GHz", ("gpc_clock", "sm_clock"), 1e-9, None, (*SAMPLED, "board")),
+    Track("temperature", "°C", ("temperature",), 1, None, ("board",)),
+    Track("capped", "%", ("capped_power", "capped_thermal", "capped_hardware"), 100, 100, ("board",)),
+)
+
+COLUMNS = tuple(dict.fromkeys(column for track in TRACKS for column in track.columns))
+"""All that is drawn, and so kept in the page."""
+
+FEW = frozenset({"memory_share"})
+"""Tracks that stand in for a better one."""
+
+
+def drawn_tracks(gpu: GpuReport, words: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The tracks for which there is a value."""
+    tables = gpu.timeline.tables
+    found: list[dict[str, Any]] = []
+    for track in TRACKS:
+        lines = list(_lines(track, tables, words))
+        if not lines or (track.name in FEW and any(t["name"] == "memory" for t in found)):
+            continue
+        roof, label = _roof(track, gpu, words)
+        found.append(
+            {
+                "name": track.name,
+                "title": words[f"track_{track.name}"],
+                "unit": track.unit,
+                "scale": track.scale,
+                "top": track.top,
+                "roof": roof,
+                "roof_label": label,
+                "lines": lines,
+            }
+        )
+    return found
+
+
+def _lines(track: Track, tables: Mapping[str, Any], words: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    for column in track.columns:
+        having = [t for t in track.tables if t in tables and tables[t].has(column)]
+        exact = [t for t in having if t != "gpm"]
+        label = words[f"line_{column}"]
+        if "gpm" in having:
+            yield {"column": column, "label": label, "tables": ["gpm"], "faint": bool(exact)}
+        if exact:
+            yield {"column": column, "label": label, "tables": exact, "faint": False}
+
+
+def _roof(track: Track, gpu: GpuReport, words: Mapping[str, str]) -> tuple[float | None, str]:
+    if track.name == "memory":
+        roof = hardware.practical_dram_bytes_per_s(gpu.gpu) * track.scale
+        return (roof, words["roof_memory"]) if math.isfinite(roof) else (None, "")
+    if track.name == "power" and gpu.gpu.power_limit_w:
+        return gpu.gpu.power_limit_w, words["roof_power"]
+    return None, ""
+
+
+def marks(gpu: GpuReport) -> list[dict[str, Any]]:
+    """Marked stretches of the axis: windows, bursts, gaps, warm-up, and the phases of the recording."""
+    spans: list[dict[str, Any]] = [
+        {"kind": span.kind, "start": span.start_s, "end": span.end_s} for span in gpu.timeline.spans
+    ]
+    origin_ns = gpu.timeline.start_ns
+    for stage in gpu.diagnosis.stages:
+        spans.append(
+            {
+                "kind": "stage",
+                "start": max(0.0, (stage.start_ns - origin_ns) / 1e9),
+                "end": (stage.end_ns - origin_ns) / 1e9,
+                "label": stage.label,
+                "level": stage.gr_active,
+            }
+        )
+    steady = gpu.diagnosis.steady
+    if steady.how != "none":
+        spans.append(
+            {
+                "kind": "judged",
+                "start": (steady.start_ns - origin_ns) / 1e9,
+                "end": (steady.end_ns - origin_ns) / 1e9,
+            }
+        )
+    return spans

@@ -1,0 +1,173 @@
+"""report.html: whole, alone, and safe whatever a recording is named; its numbers are those of the samples."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perfzero.diagnose.verdict import Remedy
+from perfzero.report.analysis import judged_report
+from perfzero.report.build import Judged, build
+from perfzero.report.html import html, json_in_markup
+from perfzero.report.page_samples import LEVELS, MISSING, block, quantised
+from perfzero.report.page_words import ENGLISH, page_words
+from perfzero.report.snippets import SNIPPETS, snippet
+from perfzero.values import Process
+
+from .conftest import diagnosis, observation, silent_diagnosis, table
+
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+HOSTILE = '</script><img src=x onerror="alert(1)"><!--=document--><!-- \u2028 & ]]> \x1b[31m'
+
+
+def made(**changes: Any) -> str:
+    judged = [Judged(observation(), replace(diagnosis(), **changes))]
+    return html(build(judged, recording="r", process=Process(1, ("python", "train.py")))).decode()
+
+
+def document_of(page: str) -> dict[str, Any]:
+    (found,) = re.findall(r'<script type="application/json" id="document">(.*?)</script>', page, re.DOTALL)
+    document: dict[str, Any] = json.loads(found)
+    return document
+
+
+def inflated(page: str, gpu: int) -> bytes:
+    (text,) = re.findall(rf'<script type="text/plain" id="samples-{gpu}">(.*?)</script>', page, re.DOTALL)
+    return zlib.decompress(base64.b64decode(text, validate=True))
+
+
+def test_the_page_says_what_the_report_says() -> None:
+    document = document_of(made())
+    gpu = document["gpus"][0]
+    assert gpu["headline"] == "The GPU waits for data 58 % of the time."
+    assert gpu["sure_text"] == "sure"
+    assert gpu["gain"]["times"] == "1.9–2.3×"
+    assert gpu["next"] == "memory bandwidth"
+    assert document["check"] == "perfzero run -- python train.py"
+    assert [(bar["key"], bar["text"]) for bar in gpu["truth"]] == [
+        ("smi", "57 %"), ("sm", "37 %"), ("tensor", "14 %"), ("dram", "44 %"),
+    ]  # fmt: skip
+    assert [(c["class"], c["text"], c["per_step"]) for c in gpu["time"]] == [
+        ("idle", "58 %", "47 ms"), ("memory", "26 %", "21 ms"), ("tensor", "16 %", "13 ms"),
+    ]  # fmt: skip
+
+
+def test_without_a_verdict_the_page_says_why_and_shares_out_no_time() -> None:
+    report = build([Judged(observation(), silent_diagnosis())], recording="r")
+    gpu = document_of(html(report).decode())["gpus"][0]
+    assert gpu["sure_text"] == "no verdict"
+    assert gpu["because"] == "All counters read 0 while nvidia-smi says 57 %: the counters are broken."
+    assert gpu["time"] == []
+
+
+def test_a_recording_without_a_gpu_has_a_page_too() -> None:
+    assert document_of(html(build([], recording="r")).decode())["gpus"] == []
+
+
+def test_names_that_are_markup_stay_text() -> None:
+    """Nothing that is recorded can end the element it stands in, or begin another."""
+    page = made(headline=HOSTILE, doubts=(HOSTILE,))
+    plain = made()
+    assert page.count("<script") == plain.count("<script")
+    assert page.count("</script") == plain.count("</script")
+    assert page.count("<!--") == plain.count("<!--")
+    assert "<img" not in page
+    said = document_of(page)["gpus"][0]["headline"]
+    assert said.startswith('</script><img src=x onerror="alert(1)">')
+    assert "\x1b" not in said
+
+
+def test_text_in_a_script_has_no_sign_that_markup_knows() -> None:
+    words = json_in_markup({"a": HOSTILE})
+    assert not set("<>&\u2028\u2029") & set(words)
+    assert json.loads(words) == {"a": HOSTILE}
+
+
+def test_the_page_is_alone_and_its_policy_says_so() -> None:
+    page = made()
+    assert "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:" in page
+    assert not re.findall(
+        r"""(?:src|href|action|poster)\s*=\s*["']?(?!data:,)[^"'>\s#]""", page.split("<body>")[0]
+    )
+    assert "url(" not in page
+    assert "@import" not in page
+    # The one address names where the library comes from, in its own notice.
+    assert set(re.findall(r"https?://[^\s\"'<>)]+", page)) <= {
+        "https://github.com/leeoniya/uPlot",
+        "http://www.w3.org/2000/svg",
+    }
+    assert "Permission is hereby granted" in page  # the library's licence comes with it
+
+
+def test_the_same_report_gives_the_same_page() -> None:
+    assert made() == made()
+
+
+def test_every_language_has_every_phrase() -> None:
+    assert page_words("en") is ENGLISH
+    with pytest.raises(KeyError, match="no page in 'xx'; there are: en"):
+        page_words("xx")
+
+
+def test_samples_come_back_to_a_thousandth_of_what_they_span() -> None:
+    values = np.array([0.0, 0.25, np.nan, 1.9, -0.3, 0.7])
+    planes, low, high = quantised(values)
+    numbers = np.frombuffer(planes, np.uint8).reshape(2, -1).astype(int)
+    numbers = numbers[0] * 256 + numbers[1]
+    back = np.where(numbers == MISSING, np.nan, low + numbers * (high - low) / LEVELS)
+    assert np.isnan(back[2])
+    assert np.nanmax(np.abs(back - values)) <= 2.2 / LEVELS / 2 + 1e-12
+
+
+@pytest.mark.parametrize(
+    "values", [np.full(4, 0.3), np.full(3, np.nan), np.empty(0), np.array([-1e308, 1e308])]
+)
+def test_a_column_that_spans_nothing_or_everything_is_no_error(values: np.ndarray) -> None:
+    planes, low, high = quantised(values)
+    assert len(planes) == 2 * len(values)
+    assert low <= high
+
+
+def test_too_many_samples_are_merged_and_few_are_left_alone() -> None:
+    tables = {"pm": table(0, 40_000, 0.001, gr_active=0.5), "board": table(0, 40, 1.0, power=300.0)}
+    whole = block(tables, ("gr_active", "power"), start_ns=0, values=50_000).directory
+    assert (whole["pm"]["rows"], whole["pm"]["merged"]) == (40_000, 1)
+    merged = block(tables, ("gr_active", "power"), start_ns=0, values=10_000).directory
+    assert (merged["pm"]["rows"], merged["pm"]["merged"]) == (8_000, 5)
+    assert (merged["board"]["rows"], merged["board"]["merged"]) == (40, 1)
+
+
+def test_times_are_whole_microseconds_from_the_start_of_the_recording() -> None:
+    page = made()
+    entry = document_of(page)["gpus"][0]["samples"]["pm"]
+    planes = np.frombuffer(inflated(page, 0), np.uint8)[entry["at"] : entry["at"] + 4 * entry["rows"]]
+    after = planes.reshape(4, -1).astype(np.int64).T @ np.array([1 << 24, 1 << 16, 1 << 8, 1])
+    starts = entry["first_us"] + np.cumsum(after)
+    assert starts[:3].tolist() == [20_000_000, 20_001_000, 20_002_000]
+    assert starts[1000] == 60_000_000
+
+
+def test_an_amount_is_drawn_as_a_rate() -> None:
+    entry = document_of(made())["gpus"][0]["samples"]["pm"]["columns"]["dram_read_bytes"]
+    assert entry["high"] == pytest.approx(1.2e12)
+
+
+def test_a_remedy_with_code_has_its_change_and_one_without_has_none() -> None:
+    assert ("+", 'torch.set_float32_matmul_precision("high")  # TF32 on the tensor cores') in snippet(
+        Remedy('Allow TF32: torch.set_float32_matmul_precision("high").')
+    )
+    assert snippet(Remedy("Have the cooling checked.")) == ()
+    assert all(lines for lines in SNIPPETS.values())
+
+
+def test_the_page_of_a_shipped_recording_is_small() -> None:
+    page = html(judged_report(RECORDINGS / "resnet50_nchw"))
+    assert len(page) < 400_000
