@@ -12,6 +12,7 @@ Everything perfzero raises on purpose.
     ├── InputError              exit 4    a file or folder cannot be read
     │   ├── NoRecording                   nothing there, or no recording
     │   └── BrokenRecording               there, but not to be trusted
+    ├── UnlikeMachines          exit 11   recordings that must not be compared
     └── OutputError             exit 1    the results cannot be written
 
 A message says what happened, why, and what to type next. Foreign errors (ctypes codes,
@@ -73,6 +74,12 @@ class NoRecording(InputError):
 
 class BrokenRecording(InputError):
     """The recording exists but cannot be trusted: malformed, truncated beyond use, hostile."""
+
+
+class UnlikeMachines(PerfzeroError):
+    """Recordings were made on machines so unlike that a difference need not be the program's."""
+
+    exit_code = 11
 
 
 class OutputError(PerfzeroError):

@@ -36,6 +36,7 @@ COMMANDS: tuple[str, ...] = (
     "demo",
     "calibrate",
     "trim",
+    "compare",
     "top",
 )
 """The commands in the order of the help page; each is a module here with `register(app)`."""

@@ -1,0 +1,178 @@
+"""
+Build the ledger: every value, difference and word that its renderings show is computed here, once.
+
+The step rate is what a comparison is for, and is tested alone. All other lines of one comparison are one
+family, so that with the confidence asked for none of them is wrong (`series.compare.simultaneous`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from perfzero.diagnose.gain import LIMIT_NAMES
+from perfzero.diagnose.verdict import Diagnosis, Finding
+from perfzero.errors import UnlikeMachines
+from perfzero.report.ledger.alike import letter, told, unlike
+from perfzero.report.ledger.measure import Iteration
+from perfzero.report.ledger.metrics import METRICS, STEP_RATE, TIMES, Metric, label
+from perfzero.report.ledger.model import Cell, Entry, Kept, Ledger, Line, Promise
+from perfzero.series.compare import MARGIN, Difference, Measured, difference, simultaneous
+
+CONFIDENCE = 0.95
+
+RULE_LIMITS: Mapping[str, str] = {
+    "transfer_bound": LIMIT_NAMES["pcie"],
+    "pageable_copies": LIMIT_NAMES["copy"],
+    "input_starved": LIMIT_NAMES["cores"],
+    "memory_bound": LIMIT_NAMES["memory"],
+}
+"""Verdicts that name a limit which is no class of the GPU's time, or need not be the largest one."""
+
+
+def build(iterations: Sequence[Iteration], *, force: bool = False, margin: float = MARGIN) -> Ledger:
+    """
+    The ledger of *iterations* in their order.
+
+    Raises UnlikeMachines where they were recorded on machines that must not be compared and *force* is off.
+    """
+    apart = unlike(iterations)
+    if apart and not force:
+        raise UnlikeMachines(
+            "These recordings come from unlike machines:\n"
+            + "".join(f"  {line}\n" for line in apart)
+            + "A difference between them need not be the program's. To look all the same: --force"
+        )
+    lines = tuple(_lines(iterations, margin=margin))
+    return Ledger(
+        entries=tuple(_entry(place, one) for place, one in enumerate(iterations)),
+        lines=lines,
+        promises=tuple(_promises(iterations, lines)),
+        unlike=apart,
+        told=told(iterations),
+        confidence=CONFIDENCE,
+        margin=margin,
+    )
+
+
+def _entry(place: int, one: Iteration) -> Entry:
+    first = one.first
+    verdict = first.diagnosis.verdict
+    doubts = dict.fromkeys(d for taken in one.taken for d in (*taken.report.doubts, *taken.diagnosis.doubts))
+    return Entry(
+        letter=letter(place),
+        name=one.name,
+        paths=tuple(taken.path for taken in one.taken),
+        created_ns=first.report.created_ns,
+        command=first.report.process.command,
+        headline=first.diagnosis.headline,
+        rule="" if verdict is None else verdict.rule,
+        doubts=tuple(doubts),
+    )
+
+
+def _lines(iterations: Sequence[Iteration], *, margin: float) -> Iterator[Line]:
+    metrics = [metric for metric in (*METRICS, *TIMES) if _worth(metric, iterations)]
+    others = [metric for metric in metrics if metric.key != STEP_RATE]
+    pairs = [(place - 1, place) for place in range(1, len(iterations))]
+    pairs += [(0, place) for place in range(2, len(iterations))]
+    found: dict[tuple[str, int, int], Difference] = {}
+    for a, b in pairs:
+        family = [(_mean(iterations[a], m.key, m), _mean(iterations[b], m.key, m)) for m in others]
+        margins = [_margin(m, iterations[a], margin) for m in others]
+        for metric, change in zip(others, simultaneous(family, margins=margins), strict=True):
+            found[metric.key, a, b] = change
+        if any(metric.key == STEP_RATE for metric in metrics):
+            rates = [iterations[i].means.get(STEP_RATE) for i in (a, b)]
+            if rates[0] is not None and rates[1] is not None:
+                found[STEP_RATE, a, b] = difference(rates[0], rates[1], margin=margin)
+    for metric in metrics:
+        cells = tuple(_cell(_mean(one, metric.key, metric)) for one in iterations)
+        yield Line(
+            key=metric.key,
+            label=label(metric),
+            unit=metric.unit,
+            group=metric.group,
+            better=metric.better,
+            cells=cells,
+            before=tuple(found.get((metric.key, place - 1, place)) for place in range(len(iterations))),
+            first=tuple(found.get((metric.key, 0, place)) for place in range(len(iterations))),
+        )
+
+
+def _worth(metric: Metric, iterations: Sequence[Iteration]) -> bool:
+    values = [one.means[metric.key].value for one in iterations if metric.key in one.means]
+    return any(math.isfinite(value) and abs(value) > metric.least for value in values)
+
+
+def _mean(one: Iteration, key: str, metric: Metric) -> Measured:
+    return one.means.get(key) or Measured.missing(metric.scale)
+
+
+def _margin(metric: Metric, one: Iteration, margin: float) -> float:
+    """Times per step are held against the step: 1 % of it is nothing."""
+    step = one.means.get("step_time")
+    return margin * step.value if metric.unit == "seconds" and metric.scale == "points" and step else margin
+
+
+def _cell(mean: Measured) -> Cell:
+    low, high = mean.interval(confidence=CONFIDENCE)
+    return Cell(mean.value, low, high)
+
+
+def _promises(iterations: Sequence[Iteration], lines: Sequence[Line]) -> Iterator[Promise]:
+    rate = next((line for line in lines if line.key == STEP_RATE), None)
+    for place in range(1, len(iterations)):
+        before, after = iterations[place - 1].first.diagnosis, iterations[place].first.diagnosis
+        change = None if rate is None else rate.before[place]
+        low, high, remedy = _promised(before.verdict)
+        achieved = (math.nan, math.nan, math.nan)
+        if change is not None:
+            achieved = (1 + change.value, 1 + change.low, 1 + change.high)
+        limits = limits_of(after)
+        foreseen = None if before.verdict is None else before.verdict.next_limit
+        yield Promise(
+            of=place - 1,
+            remedy=remedy,
+            low=low,
+            high=high,
+            value=achieved[0],
+            achieved_low=achieved[1],
+            achieved_high=achieved[2],
+            kept=_kept(low, high, achieved),
+            next_limit=foreseen,
+            limits=limits,
+            came=None if foreseen is None else any(limit in limits for limit in foreseen.split(" or ")),
+        )
+
+
+def _promised(verdict: Finding | None) -> tuple[float, float, str]:
+    if verdict is None or not verdict.remedies:
+        return math.nan, math.nan, ""
+    remedy = verdict.remedies[0]
+    gain = remedy.gain or verdict.gain
+    if gain is None:
+        return math.nan, math.nan, remedy.text
+    return gain.low, gain.high, remedy.text
+
+
+def _kept(low: float, high: float, achieved: tuple[float, float, float]) -> Kept:
+    """Whether a gain lies within what was promised, so far as it is known: its interval may reach beyond."""
+    value, least, most = achieved
+    if not math.isfinite(low):
+        return "nothing promised"
+    if not (math.isfinite(least) and math.isfinite(most)):
+        return "unknown"
+    if low <= value <= high:
+        return "kept"
+    if value > high:
+        return "more" if least > high else "kept"
+    return "less" if most < low else "kept"
+
+
+def limits_of(diagnosis: Diagnosis) -> tuple[str, ...]:
+    """What limits a program, in words: the largest part of its time, and what its verdict names."""
+    largest = max(diagnosis.shares, key=diagnosis.shares.__getitem__, default=None)
+    rule = None if diagnosis.verdict is None else diagnosis.verdict.rule
+    named = (LIMIT_NAMES.get(largest or ""), RULE_LIMITS.get(rule or ""))
+    return tuple(dict.fromkeys(name for name in named if name is not None))

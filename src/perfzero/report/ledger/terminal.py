@@ -1,0 +1,169 @@
+"""
+The ledger as a screenful: what became of the program in a sentence, then the figures that say so.
+
+At most 100 columns. Two iterations stand beside each other with their difference and its interval; of more,
+the last is held against the one before it and against the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from io import StringIO
+from typing import TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from perfzero import text
+from perfzero.report.ledger import shown
+from perfzero.report.ledger.model import GROUPS, Entry, Ledger, Line
+from perfzero.report.ledger.model import Group as LineGroup
+from perfzero.report.terminal import WIDTH
+from perfzero.report.voice import Voice
+
+_INDENT = 2
+_MOST_COLUMNS = 4
+"""Iterations whose values fit beside each other: the last ones."""
+
+_LAYERS = 12
+"""Layers that are told, those that changed most; files have all."""
+
+_COLOUR = {True: "green", False: "red", None: ""}
+
+
+def show(ledger: Ledger, *, stream: TextIO, language: str = "en", width: int | None = None) -> None:
+    """
+    Write the ledger to *stream*: in colour on a terminal, unless NO_COLOR is set, plain elsewhere.
+
+    *width* defaults to the terminal's, 100 at most and 80 at least; to 100 where there is none.
+    """
+    console = Console(file=stream, highlight=False, markup=False, emoji=False)
+    if width is None:
+        width = max(80, min(console.width, WIDTH)) if console.is_terminal else WIDTH
+    console.width = width
+    with console.capture() as capture:
+        console.print(_page(ledger, Voice(language)))
+    for line in text.unglued(capture.get()).splitlines():
+        stream.write(line.rstrip() + "\n")
+    stream.flush()
+
+
+def words(ledger: Ledger, *, language: str = "en", width: int = WIDTH) -> str:
+    """The ledger as plain text, ending in a newline."""
+    stream = StringIO()
+    show(ledger, stream=stream, language=language, width=width)
+    return stream.getvalue()
+
+
+def _page(ledger: Ledger, say: Voice) -> RenderableType:
+    parts: list[RenderableType] = [""]
+    for place in range(1, len(ledger.entries)):
+        parts.append(Text(text.glued(shown.sentence(ledger, place, say)), style="bold"))
+    parts += ["", _entries(ledger, say)]
+    for title, facts in (("compare.unlike", ledger.unlike), ("compare.differs", ledger.told)):
+        if facts:
+            style = "yellow" if title == "compare.unlike" else "dim"
+            parts += ["", Text(say(title), style=style)]
+            parts += [Padding(Text(text.glued(fact), style=style), (0, 0, 0, 2)) for fact in facts]
+    for group in GROUPS:
+        parts += _group(ledger, group, say)
+    parts += ["", Text(text.glued(_family(ledger, say)), style="dim"), ""]
+    return Padding(Group(*parts), (0, 0, 0, _INDENT))
+
+
+def _entries(ledger: Ledger, say: Voice) -> RenderableType:
+    grid = Table.grid(padding=(0, 2), expand=True)
+    for _ in range(3):
+        grid.add_column(no_wrap=True)
+    grid.add_column(ratio=1)
+    for entry in ledger.entries:
+        grid.add_row(
+            Text(entry.letter, style="bold"), _name(entry, say), _when(entry), Text(say.tell(entry.headline))
+        )
+    return grid
+
+
+def _name(entry: Entry, say: Voice) -> str:
+    name = text.printable(entry.name)
+    name = name if len(name) <= 32 else f"…{name[-31:]}"
+    runs = len(entry.paths)
+    return f"{name} ({say('compare.runs', count=runs)})" if runs > 1 else name
+
+
+def _when(entry: Entry) -> str:
+    if not entry.created_ns:
+        return ""
+    return f"{datetime.fromtimestamp(entry.created_ns / 1e9, timezone.utc):%Y-%m-%d %H:%M}"
+
+
+def _group(ledger: Ledger, group: LineGroup, say: Voice) -> Iterator[RenderableType]:
+    lines = _told(ledger, group)
+    if not lines:
+        return
+    title = "share" if group == "time" and lines[0].unit == "ratio" else group
+    last = len(ledger.entries) - 1
+    first = max(0, last + 1 - _MOST_COLUMNS)
+    table = Table(box=None, padding=(0, 1), pad_edge=False, expand=False, show_edge=False, header_style="dim")
+    table.add_column(Text(say(f"compare.group_{title}"), style="bold"), no_wrap=True, min_width=20)
+    for entry in ledger.entries[first:]:
+        table.add_column(entry.letter, justify="right", no_wrap=True, min_width=9)
+    letters = [entry.letter for entry in ledger.entries]
+    heads = [(letters[last - 1], letters[last])]
+    table.add_column(
+        say("compare.column_change", before=heads[0][0], after=heads[0][1]), justify="right", no_wrap=True
+    )
+    table.add_column("", no_wrap=True)
+    if last > 1:
+        table.add_column(
+            say("compare.column_change", before=letters[0], after=letters[last]),
+            justify="right",
+            no_wrap=True,
+        )
+    for line in lines:
+        table.add_row(*_row(line, first=first, last=last, say=say))
+    yield ""
+    yield table
+
+
+def _row(line: Line, *, first: int, last: int, say: Voice) -> Iterator[Text]:
+    yield Text(say.tell(line.label))
+    for cell in line.cells[first:]:
+        yield Text(shown.value(cell.value, line.unit))
+    found = line.before[last]
+    colour = _COLOUR[shown.is_better(line, found)]
+    yield Text(shown.change(found, line.unit, say), style=colour)
+    span, word = shown.interval(found, line.unit, say), shown.word(line, found, say)
+    yield Text(f"({span}) {word}".strip() if span else word, style=colour if word else "dim")
+    if last > 1:
+        against = line.first[last]
+        yield Text(shown.change(against, line.unit, say), style=_COLOUR[shown.is_better(line, against)])
+
+
+def _told(ledger: Ledger, group: LineGroup) -> list[Line]:
+    """The lines of *group* that are told: of the time, per step if there are steps, else shares."""
+    lines = [line for line in ledger.lines if line.group == group]
+    if group == "time":
+        per_step = [line for line in lines if line.unit == "seconds"]
+        return per_step or lines
+    if group == "layers":
+        last = len(ledger.entries) - 1
+        lines = [line for line in lines if line.unit == "seconds"]
+        return sorted(lines, key=lambda line: -_moved(line, last))[:_LAYERS]
+    return lines
+
+
+def _moved(line: Line, last: int) -> float:
+    found = line.before[last]
+    return abs(found.value) if found is not None and found.value == found.value else 0.0
+
+
+def _family(ledger: Ledger, say: Voice) -> str:
+    return say(
+        "compare.family",
+        confidence=text.percent(ledger.confidence),
+        count=len(ledger.lines) - 1,
+        margin=text.percent(ledger.margin),
+    )

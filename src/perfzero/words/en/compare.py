@@ -1,0 +1,81 @@
+"""Comparisons and the log of a project: what `compare`, `log` and `run --against` say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+COMPARE: Mapping[str, str] = {
+    "compare.faster": "{after} is {times} as fast as {before} ({interval}){promise}.",
+    "compare.slower": "{after} is {share} slower than {before} ({interval}){promise}.",
+    "compare.same": "{after} is as fast as {before}: no real difference ({interval}){promise}.",
+    "compare.unknown": (
+        "Whether {after} is faster than {before} cannot be told: it may be {interval}{promise}."
+    ),
+    "compare.no_interval": (
+        "{after} seems {times} as fast as {before}; too little was seen to say how sure that is."
+    ),
+    "compare.no_steps": (
+        "How fast {after} is against {before} cannot be told: no step time was found in {where}."
+    ),
+    "compare.kept": ", as foreseen ({gain})",
+    "compare.more": ", more than foreseen ({gain})",
+    "compare.less": ", less than foreseen ({gain})",
+    "compare.limit_came": "The limit is now {limit}, as foreseen.",
+    "compare.limit_other": "The limit is now {limit}; foreseen was {foreseen}.",
+    "compare.limit_now": "The limit is now {limit}.",
+    "compare.to": "{low} to {high}",
+    "compare.foreseen_by": "{before} foresaw",
+    "compare.column_change": "{after} against {before}",
+    "compare.word_same": "no real difference",
+    "compare.word_unknown": "cannot be told",
+    "compare.word_faster": "faster",
+    "compare.word_slower": "slower",
+    "compare.points": "{number} points",
+    "compare.times": "{number}×",
+    "compare.group_speed": "Speed",
+    "compare.group_gpu": "The GPU",
+    "compare.group_bytes": "Per step",
+    "compare.group_time": "Where a step's time goes",
+    "compare.group_share": "Where the time goes",
+    "compare.group_layers": "Layers, per step",
+    "compare.unlike": "Unlike machines, compared all the same:",
+    "compare.differs": "Not the same in all:",
+    "compare.runs": "{count} runs",
+    "compare.family": (
+        "{confidence} intervals, differences between runs included; but for the step rate they hold for all "
+        "{count} lines together. Within ±{margin} is no real difference."
+    ),
+    "compare.record_longer": (
+        "Record for longer, or several runs of each: perfzero compare {before},{before}-2 {after},{after}-2"
+    ),
+    "compare.metric.step_rate": "step rate",
+    "compare.metric.step_time": "step time",
+    "compare.metric.step_cycles": "step, in SM cycles",
+    "compare.metric.step_energy": "energy per step",
+    "compare.metric.idle": "idle",
+    "compare.metric.gr_active": "GPU active",
+    "compare.metric.sm_active": "SMs active",
+    "compare.metric.tensor_active": "tensor cores",
+    "compare.metric.fma_active": "FP32 pipe",
+    "compare.metric.fp64_active": "FP64 pipe",
+    "compare.metric.dram_active": "DRAM active",
+    "compare.metric.dram_read": "DRAM reads",
+    "compare.metric.dram_write": "DRAM writes",
+    "compare.metric.l2_hit": "L2 hit rate",
+    "compare.metric.pcie_rx": "PCIe to the GPU",
+    "compare.metric.pcie_tx": "PCIe from the GPU",
+    "compare.metric.nvlink_rx": "NVLink to the GPU",
+    "compare.metric.nvlink_tx": "NVLink from the GPU",
+    "compare.metric.launches": "kernels",
+    "compare.metric.sm_clock": "SM clock",
+    "compare.metric.power": "power",
+    "compare.metric.temperature": "temperature",
+    "compare.metric.memory_used": "memory in use",
+    "compare.metric.smi_utilization": "nvidia-smi says",
+    "compare.metric.step_dram_read": "read from DRAM",
+    "compare.metric.step_dram_write": "written to DRAM",
+    "compare.metric.step_pcie_rx": "over PCIe to the GPU",
+    "compare.metric.step_pcie_tx": "over PCIe from it",
+    "compare.metric.step_nvlink_rx": "over NVLink to the GPU",
+    "compare.metric.step_launches": "kernels launched",
+}
