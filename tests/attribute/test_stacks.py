@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 from hand_written_stacks import CALL, HZ, LOADER, MS, Part, at, by_text, made, pm, recorded
+from perfzero.attribute import shares as share_module
 from perfzero.attribute import stacks as module
 from perfzero.attribute.host_activity import DEEPEST
-from perfzero.attribute.stacks import HostCauses, _moments, _visits, host_causes, main_thread
+from perfzero.attribute.moments import main_thread, moments_of, visits_of
+from perfzero.attribute.stacks import HostCauses, host_causes
 from perfzero.stacks import Frame, HostStacks, ProcessStacks
 from perfzero.values import Samples
 
@@ -253,7 +255,7 @@ def test_moments_stand_for_time_whatever_the_length_of_the_visits() -> None:
     for lengths in ((1.0, 1.0), (2.0, 18.0), (30.0, 70.0), (0.5, 40.0)):
         stacks, _ = made([(at(12), lengths[0], []), (at(13), lengths[1], [])], seconds=20)
         [main] = stacks.processes
-        moments = _moments(_visits(main, np.arange(2)))
+        moments = moments_of(visits_of(main, np.arange(2)))
         share = np.bincount(moments.leaf, moments.weight)[0] / moments.count
 
         assert share == pytest.approx(lengths[0] / sum(lengths), abs=0.04)
@@ -370,7 +372,7 @@ def test_an_hour_has_no_more_blocks_than_can_be_resampled() -> None:
     stacks, samples = made([(at(13), 7, []), (at(12, CALL), 20, [(0, 20)])], seconds=20)
     few = host_causes(stacks, samples)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "MOST_BLOCKS", 10)
+        patch.setattr(share_module, "MOST_BLOCKS", 10)
         fewer = host_causes(stacks, samples)
 
     assert fewer.causes[0].share == pytest.approx(few.causes[0].share)

@@ -1,0 +1,60 @@
+"""Causes of a GPU's idle time: lines of the program, with what they do and their share."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from perfzero.attribute.host_activity import Activity, Stage
+from perfzero.stacks import Frame
+
+
+@dataclass(frozen=True, slots=True)
+class StageShare:
+    """What workers of the DataLoader do: share of the time that they work, and the line of the program."""
+
+    stage: Stage
+    share: float
+    frame: Frame | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """
+    A line of the program that the GPU waits for.
+
+    `share` of the idle time would be gone without it, with its 95 % interval; `drained` is the part of it
+    that comes after the line, because it waited for the GPU. `path` leads from the program's first line to
+    `frame`. `stages` says what the workers did, where the line waits for a DataLoader.
+    """
+
+    activity: Activity
+    frame: Frame
+    text: str
+    path: tuple[Frame, ...]
+    share: float
+    low: float
+    high: float
+    drained: float
+    stages: tuple[StageShare, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HostCauses:
+    """
+    Causes of the idle time of one GPU, the largest first.
+
+    `idle`: share of the time that the GPU had nothing to do, where both were looked at, `seconds` long, with
+    `moments` at which the host was seen. `offset_s` was added to the stacks' clock. `told`: how much the
+    lines tell of the idle time, in nats over all moments; more for the GPU that the process feeds than for
+    another. `reason`: why there are no causes, empty where there are.
+    """
+
+    causes: tuple[Cause, ...] = ()
+    idle: float = math.nan
+    seconds: float = 0.0
+    moments: int = 0
+    offset_s: float = 0.0
+    told: float = 0.0
+    reason: str = ""

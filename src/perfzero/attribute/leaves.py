@@ -1,0 +1,95 @@
+"""
+Leaves: the different meanings of a thread's stacks, a path and what the host does there.
+
+Where the words of a line leave open whether it copies, a copy engine tells. Lines of other threads that hold
+the GIL come after the leaves of the main thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from perfzero.attribute.gil import held_up
+from perfzero.attribute.host_activity import Meaning, TextOf, may_copy, meaning
+from perfzero.attribute.idle import Idle
+from perfzero.attribute.moments import Moments
+from perfzero.stacks import GilUse, ProcessStacks
+from perfzero.values import FloatArray, IntArray, Samples
+
+COPIES = 0.05
+"""
+Of the idle time in a line that may copy: if a copy engine works for so much of it, the line copies.
+From memory that is not pinned it works for 0.12 to 0.15 of a copy, for the host moves the data first; while
+the host is elsewhere for 0.003 of the idle time at most (seven programs on an H200, 2026-11-30).
+"""
+
+
+def leaves_of(process: ProcessStacks, text_of: TextOf) -> tuple[list[Meaning], IntArray]:
+    """What the stacks of *process* mean, and stack -> its place among these meanings, -1 for none."""
+    number: dict[Meaning, int] = {}
+    leaf_of = np.full(len(process.stacks), -1, np.int64)
+    for k in np.unique(process.stack).tolist():
+        frames = [process.frames[i] for i in process.stacks[k]]
+        if frames:
+            leaf_of[k] = number.setdefault(meaning(frames, text_of), len(number))
+    return list(number), leaf_of
+
+
+def with_copies(
+    leaves: Sequence[Meaning], moments: Moments, idle: Idle, pm: Samples, text_of: TextOf
+) -> list[Meaning]:
+    """*leaves*, of which those copy that may, and in which a copy engine works while the GPU is idle."""
+    row = np.maximum(np.searchsorted(pm.start_ns, moments.time_ns, side="right") - 1, 0)
+    engine = pm.column("ce_active")[row]
+    weight = np.where(np.isfinite(engine), moments.weight * idle.at(moments.time_ns), 0.0)
+    whole = np.bincount(moments.leaf, weight, len(leaves))
+    works = np.bincount(moments.leaf, weight * np.clip(np.nan_to_num(engine), 0.0, 1.0), len(leaves))
+    copies = works > COPIES * whole
+    return [
+        replace(leaf, activity="copying")
+        if copies[k] and leaf.activity == "python" and may_copy(text_of(leaf.path[-1]))
+        else leaf
+        for k, leaf in enumerate(leaves)
+    ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Looks:
+    """
+    Looks at the main thread: how idle the GPU was, and the leaf that held the GIL for which it waited, or -1.
+    """
+
+    time_ns: IntArray
+    idle: FloatArray
+    leaf: IntArray
+
+
+def with_gil(
+    leaves: Sequence[Meaning], moments: Moments, idle: Idle, use: GilUse | None, text_of: TextOf
+) -> tuple[list[Meaning], Moments, Looks | None]:
+    """
+    *leaves* with those lines that held the GIL while the main thread waited, and the looks that tell of it.
+
+    *moments* have lost what each line only waited.
+    """
+    held = None if use is None else held_up(use, text_of)
+    if use is None or held is None:
+        return list(leaves), moments, None
+    value = idle.at(use.time_ns)
+    known = np.isfinite(value)
+    leaf = np.full(len(value), -1, np.int64)
+    leaf[use.waits > 0] = held.line + len(leaves)
+    looks = Looks(use.time_ns[known], value[known], leaf[known])
+    waiting = looks.leaf >= 0
+    # The moment before a look says where the main thread was by then.
+    at = moments.leaf[np.maximum(np.searchsorted(moments.time_ns, looks.time_ns, side="right") - 1, 0)]
+    then = idle.at(moments.time_ns)
+    weight = moments.weight
+    for of_looks, of_moments in ((looks.idle, then), (1 - looks.idle, 1 - then)):
+        whole = np.maximum(np.bincount(at, of_looks, len(leaves)), 1.0)
+        waited = np.bincount(at, of_looks * waiting, len(leaves)) / whole
+        weight = weight - moments.weight * of_moments * waited[moments.leaf]
+    return [*leaves, *held.lines], replace(moments, weight=weight), looks

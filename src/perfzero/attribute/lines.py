@@ -1,0 +1,172 @@
+"""Leaves put together to lines of the program: which line, or which call, a share is told of."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from perfzero.attribute.causes import Cause
+from perfzero.attribute.host_activity import WAITS_FOR_GPU, Activity, Meaning, TextOf
+from perfzero.attribute.moments import Moments
+from perfzero.attribute.shares import Shares
+from perfzero.stacks import Frame
+from perfzero.values import FloatArray
+
+LOOP_S = 1.0
+"""A call that lasts so long on average holds a loop over steps: the lines in it are told apart."""
+
+INTO = 0.9
+"""A line within a called function is told instead of the call if it has so much of the call's share."""
+
+WORTH = 0.05
+"""Of the idle time; less is not told."""
+
+FIRST = 0.8
+"""A line that waits for the GPU comes first if it has so much of the largest share: what follows is late."""
+
+
+class Lines:
+    """
+    The program's lines by how they are reached: a tree of which each node is a frame below another one.
+
+    Of each node and all below it: `share` of the idle time, whether any of it `waits` for the GPU, and
+    `lasts_s`, how long it is reached without a break on average. Node 0 is above all others, and each node
+    comes after the one that it is below.
+    """
+
+    def __init__(self, leaves: Sequence[Meaning], moments: Moments, shares: Shares, rate_hz: float) -> None:
+        self.frame: list[Frame | None] = [None]
+        self.children: list[dict[Frame, int]] = [{}]
+        self._above = [0]
+        self._leaves_at: list[list[int]] = [[]]
+        paths = [self._grown(leaf.path) for leaf in leaves]
+        for k, path in enumerate(paths):
+            self._leaves_at[path[-1]].append(k)
+        at = np.array([path[-1] for path in paths], np.int64)
+        nodes = len(self.frame)
+        weight = self._with_below(np.bincount(at[moments.leaf], moments.weight, nodes))
+        self.share = np.minimum(1.0, self._with_below(np.bincount(at, shares.share, nodes)))
+        waiting = np.array([leaf.activity in WAITS_FOR_GPU for leaf in leaves], np.float64)
+        self.waits = self._with_below(np.bincount(at, waiting, nodes)) > 0
+        # Where the host goes from one leaf to another it enters the nodes that only the latter is below.
+        entries = np.zeros(nodes)
+        entries[at[moments.leaf[0]]] += 1
+        steps = np.stack((moments.leaf[:-1], moments.leaf[1:]), axis=1)
+        steps = steps[steps[:, 0] != steps[:, 1]]
+        for (one, other), count in Counter(map(tuple, steps.tolist())).items():
+            both = 0
+            for a, b in zip(paths[one], paths[other], strict=False):
+                if a != b:
+                    break
+                both = a
+            entries[paths[other][-1]] += count
+            entries[both] -= count
+        self.lasts_s = weight / rate_hz / np.maximum(1.0, self._with_below(entries))
+
+    def _grown(self, path: Sequence[Frame]) -> list[int]:
+        """The nodes of *path*, made where they are not there yet."""
+        nodes, node = [], 0
+        for frame in path:
+            found = self.children[node].get(frame)
+            if found is None:
+                found = len(self.frame)
+                self.frame.append(frame)
+                self.children.append({})
+                self._above.append(node)
+                self._leaves_at.append([])
+                self.children[node][frame] = found
+            nodes.append(found)
+            node = found
+        return nodes
+
+    def _with_below(self, values: Any) -> FloatArray:
+        """*values*, shape (nodes,), each with those of all nodes below it."""
+        sums = values.tolist()
+        for node in range(len(sums) - 1, 0, -1):
+            sums[self._above[node]] += sums[node]
+        return np.asarray(sums, np.float64)
+
+    def leaves_below(self, node: int) -> list[int]:
+        """The leaves at *node* and below it."""
+        found, rest = [], [node]
+        while rest:
+            here = rest.pop()
+            found += self._leaves_at[here]
+            rest += self.children[here].values()
+        return sorted(found)
+
+    def path(self, node: int) -> tuple[Frame, ...]:
+        """The frames that lead to *node*, the outermost first."""
+        found: list[Frame] = []
+        while (frame := self.frame[node]) is not None:
+            found.append(frame)
+            node = self._above[node]
+        return tuple(reversed(found))
+
+    def told(self, node: int) -> list[int]:
+        """The nodes that *node* is told as: itself, or some of those below it."""
+        whole = self.share[node]
+        below = sorted(self.children[node].values(), key=lambda child: -self.share[child])
+        if not below or not whole > 0:
+            return [node]
+        if self.lasts_s[node] >= LOOP_S:
+            return [found for child in below for found in self.told(child)]
+        if self.share[below[0]] >= INTO * whole:
+            return self.told(below[0])
+        heavy = [child for child in below[:3] if self.share[child] >= 0.2 * whole]
+        # Several causes behind one call, unless it is one function whose lines share the work.
+        if (
+            len(heavy) > 1
+            and sum(self.share[child] for child in heavy) >= 0.8 * whole
+            and any(self.waits[child] for child in heavy)
+        ):
+            return [found for child in heavy for found in self.told(child)]
+        return [node]
+
+
+def told(
+    leaves: Sequence[Meaning], moments: Moments, shares: Shares, text_of: TextOf, *, rate_hz: float
+) -> list[Cause]:
+    """Leaves put together to lines worth telling."""
+    lines = Lines(leaves, moments, shares, rate_hz)
+    causes = [
+        _cause(lines.path(node), lines.leaves_below(node), leaves, shares, text_of)
+        for root in lines.children[0].values()
+        for node in lines.told(root)
+        if lines.share[node] >= WORTH
+    ]
+    causes.sort(key=lambda c: (-c.share, c.frame))
+    first = next(
+        (c for c in causes if c.activity in WAITS_FOR_GPU and c.share >= FIRST * causes[0].share), None
+    )
+    if first is not None:
+        causes.remove(first)
+        causes.insert(0, first)
+    return causes
+
+
+def _cause(
+    path: tuple[Frame, ...],
+    members: Sequence[int],
+    leaves: Sequence[Meaning],
+    shares: Shares,
+    text_of: TextOf,
+) -> Cause:
+    of: dict[Activity, float] = defaultdict(float)
+    for k in members:
+        of[leaves[k].activity] += float(shares.share[k])
+    replicates = np.minimum(shares.replicates[:, list(members)].sum(1), 1.0)
+    low, high = np.quantile(replicates, (0.025, 0.975))
+    return Cause(
+        activity=max(of, key=lambda a: of[a]),
+        frame=path[-1],
+        text=text_of(path[-1]),
+        path=path,
+        share=min(1.0, float(shares.share[list(members)].sum())),
+        low=float(low),
+        high=float(high),
+        drained=min(1.0, float(shares.drained[list(members)].sum())),
+    )

@@ -1,0 +1,238 @@
+"""
+The share of the idle time that would be gone without a line; shares of several may add up to more.
+
+Whom the idle time belongs to depends on what the host does (`host_activity`):
+
+- **It computes, or waits for something that is not the GPU.** As long as the GPU is idle meanwhile, it waits
+  for this. The share is that of the moments in gaps. Where the GPU is busy the line costs nothing.
+- **It waits for the GPU** (`.item()`, `synchronize()`). The GPU is busy as long as this lasts; the gap comes
+  after it, while the host is at other lines, since nothing was given in advance. So the gaps that *begin* in
+  such a call are its own, with two limits. Without it no more can be gained than the host waited in it, for
+  the host would have the rest to do all the same: T = host + waiting, and without waiting T' >= host. And
+  what is waited for in parallel, such as a batch of the DataLoader, would only be waited for longer.
+- **It launches.** Kernels have to be launched, so such a line gets what no other cause explains.
+
+Where gaps begin is told by the moments just before them, each weighted by the length of its gap over the
+number of moments to expect: moments come independently of the program, so those that were seen stand for all.
+
+Gaps shorter than a sample cannot be placed. There the lines that wait for the GPU share the idle time, if the
+host is found in them at all (`SYNCED`), with the same limits.
+
+**The GIL.** The share of the line that holds it (`attribute.gil`) is that of the looks at the main thread,
+while the GPU was idle, that found it waiting. The line at which it waited loses as much of its moments as
+looks in it found it waiting, apart for a busy and for an idle GPU.
+
+An interval comes of resampling blocks of half a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, WAITS_FOR_OTHERS, Meaning
+from perfzero.attribute.idle import Idle, inside
+from perfzero.attribute.leaves import Looks
+from perfzero.attribute.moments import Moments
+from perfzero.values import FloatArray, IntArray
+
+SYNCED = 0.15
+"""From this share of the moments near short gaps on, lines that wait for the GPU explain them all."""
+
+BEGINS_WITHIN_S = 0.002
+"""How long before a gap a moment tells where it began; more for long gaps, a quarter of their length ..."""
+
+BEGINS_LONGEST = 10.0
+"""... but no more than so many times the mean distance of moments."""
+
+UNCERTAIN_NS = 700_000
+"""So shortly before a gap begins a moment tells nothing: clocks and gaps are not placed better."""
+
+MOSTLY = 0.5
+"""Python during which the GPU is busy for more of the time than this is taken to launch."""
+
+BLOCK_S = 0.5
+MOST_BLOCKS = 400
+"""Longer blocks where there would be more: 10 s have 20 of them."""
+
+REPLICATES = 200
+
+_SEED = 20260101
+
+
+class Shares:
+    """
+    The share of the idle time of each leaf, and of `REPLICATES` resampled sets of blocks.
+
+    `share`, `drained` have shape (leaves,), `replicates` (REPLICATES, leaves).
+    """
+
+    def __init__(
+        self,
+        leaves: Sequence[Meaning],
+        moments: Moments,
+        idle: Idle,
+        looks: Looks | None,
+        *,
+        rate_hz: float,
+    ) -> None:
+        self._waits = np.array([m.activity in WAITS_FOR_GPU for m in leaves])
+        self._copies = np.array([m.activity == "copying" for m in leaves])
+        self._others = np.array([m.activity in WAITS_FOR_OTHERS for m in leaves])
+        self._launches = np.array([m.activity in LAUNCHING for m in leaves])
+        self._python = np.array([m.activity == "python" for m in leaves])
+        self._n = len(leaves)
+        self._rate_hz = rate_hz
+        self._sum(moments, idle, looks)
+        ones = np.ones(self._blocks)
+        self.share, self.drained = self._shares(ones)
+        draw = np.random.default_rng(_SEED)
+        weights = draw.multinomial(self._blocks, np.full(self._blocks, 1 / self._blocks), REPLICATES)
+        self.replicates = np.array([self._shares(w.astype(np.float64))[0] for w in weights])
+
+    def _sum(self, moments: Moments, idle: Idle, looks: Looks | None) -> None:
+        time_ns, leaf, weight = moments.time_ns, moments.leaf, moments.weight
+        origin = int(idle.edge[0])
+        last_ns = max(int(a.max(initial=origin)) for a in (time_ns, idle.start_ns, idle.short_start_ns))
+        block_ns = max(BLOCK_S * 1e9, (last_ns - origin) / MOST_BLOCKS)
+
+        def block(time_ns: IntArray) -> IntArray:
+            return np.asarray((time_ns - origin) / block_ns, np.int64)
+
+        value = idle.at(time_ns)
+        in_short = inside(time_ns, idle.short_start_ns, idle.short_end_ns)
+        in_gap = inside(time_ns, idle.start_ns, idle.end_ns)
+        self._blocks = int(block(np.array([last_ns]))[0]) + 1
+
+        def table(block_of: IntArray, leaf_of: IntArray, weight: FloatArray) -> FloatArray:
+            flat: Any = np.bincount(block_of * self._n + leaf_of, weight, self._blocks * self._n)
+            return np.asarray(flat, np.float64).reshape(self._blocks, self._n)
+
+        self._held: FloatArray = np.zeros((self._blocks, self._n))
+        self._looked: FloatArray = np.ones(self._blocks)
+        if looks is not None:
+            of = np.clip(block(looks.time_ns), 0, self._blocks - 1)
+            waiting = looks.leaf >= 0
+            self._held = table(of[waiting], looks.leaf[waiting], looks.idle[waiting])
+            self._looked = np.asarray(np.bincount(of, looks.idle, self._blocks), np.float64)
+        at = block(time_ns)
+        # A wait for the GPU is over when a gap begins: a moment that is only likely is none there.
+        over = in_gap & (self._waits & ~self._copies)[leaf] & ~moments.sure
+        weight = np.where(over, 0.0, weight)
+        self._in_gap = table(at, leaf, weight * in_gap)
+        self._in_short = table(at, leaf, weight * np.where(in_short, value, 0.0))
+        # A wait for the GPU ends when that runs dry: near short gaps the GPU was busy throughout it.
+        busy = np.where(in_short & self._waits[leaf], 1.0, np.where(in_gap, 0.0, 1.0 - value))
+        self._busy = table(at, leaf, weight * busy)
+        length_s = (idle.end_ns - idle.start_ns) / 1e9
+        self._gap_s = np.bincount(block(idle.start_ns), length_s, self._blocks)
+        self._short_s = np.bincount(block(idle.short_start_ns), idle.short_s, self._blocks)
+        window_s = np.clip(0.25 * length_s, BEGINS_WITHIN_S, BEGINS_LONGEST / self._rate_hz)
+        window_ns = (window_s * 1e9).astype(np.int64)
+        before = _spans(time_ns, idle.start_ns - UNCERTAIN_NS - window_ns, idle.start_ns - UNCERTAIN_NS)
+        after = _spans(
+            time_ns,
+            idle.start_ns + UNCERTAIN_NS,
+            np.minimum(idle.end_ns, idle.start_ns + UNCERTAIN_NS + window_ns),
+        )
+        during = _spans(time_ns, idle.start_ns, idle.end_ns)
+        part = np.concatenate(
+            [
+                [0.0],
+                *(
+                    length_s[k] / (self._rate_hz * window_s[k]) * weight[span]
+                    for k, span in enumerate(before)
+                ),
+            ]
+        )[1:]
+        where = np.concatenate([[0], *(leaf[span] for span in before)])[1:]
+        gap_of = np.repeat(np.arange(len(before)), [span.stop - span.start for span in before])
+        sort = [
+            (int(np.argmax(np.bincount(leaf[span], weight[span]))) if span.stop > span.start else -1,
+             int(np.log2(max(length_s[k], 1e-6))))
+            for k, span in enumerate(after)
+        ]  # fmt: skip
+        part = _sharpened(part, where, [sort[k] for k in gap_of])
+        paced = np.array([
+            float(_normed(weight[span]) @ self._others[leaf[span]]) if span.stop > span.start else np.nan
+            for span in during
+        ])[gap_of] if len(before) else np.zeros(0)  # fmt: skip
+        block_of = block(idle.start_ns)[gap_of]
+        known = np.isfinite(paced)
+        self._begun = table(block_of, where, part)
+        self._paced = table(block_of[known], where[known], part[known] * paced[known])
+        self._paced_of = table(block_of[known], where[known], part[known])
+        self._near = np.zeros((self._blocks, self._n))
+        reach = idle.short_end_ns - idle.short_start_ns
+        first = np.searchsorted(time_ns, idle.short_start_ns - reach)
+        stop = np.searchsorted(time_ns, idle.short_end_ns)
+        for k, b in enumerate(block(idle.short_start_ns).tolist()):
+            if stop[k] > first[k]:
+                near = slice(first[k], stop[k])
+                np.add.at(self._near[b], leaf[near], idle.short_s[k] * weight[near])
+
+    def _shares(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        gap_s, short_s = float(weights @ self._gap_s), float(weights @ self._short_s)
+        idle_s = gap_s + short_s
+        if not idle_s > 0:
+            return np.zeros(self._n), np.zeros(self._n)
+        in_gap, in_short, busy = weights @ self._in_gap, weights @ self._in_short, weights @ self._busy
+        begun, near = weights @ self._begun, weights @ self._near
+        held = (weights @ self._held) / max(float(weights @ self._looked), 1e-12)
+        alone = 1 - min(1.0, float(held.sum()))  # the part in which the main thread waited for no other one
+        direct_gap = gap_s * alone * _normed(in_gap)
+        paced = (weights @ self._paced) / np.maximum(weights @ self._paced_of, 1e-12)
+        drained = np.where(self._waits, gap_s * _normed(begun) * (1 - paced), 0.0)
+        drained = np.maximum(drained - np.where(self._waits, direct_gap * _normed(begun), 0.0), 0.0)
+        waits_near = _normed(near) * self._waits
+        synced = float(waits_near.sum())
+        of_short = short_s * (1.0 if synced >= SYNCED else synced)
+        if synced > 0:
+            drained = drained + of_short * waits_near / synced
+        drained = np.minimum(drained, busy / self._rate_hz)
+        left_short = max(
+            0.0, short_s - float(np.sum(np.minimum(of_short * waits_near / max(synced, 1e-12), drained)))
+        )
+        direct_short = left_short * alone * _normed(np.where(self._waits & ~self._copies, 0.0, in_short))
+        # What launches has to be done: it gets what nothing else explains.
+        idle_part = in_gap + in_short
+        launches = self._launches | (self._python & (idle_part < MOSTLY * (idle_part + busy)))
+        direct = direct_gap + direct_short + idle_s * held
+        explained = float(np.sum(drained)) + float(np.sum(direct[~launches]))
+        launching = float(np.sum(direct[launches]))
+        if launching > 0:
+            factor = min(1.0, max(0.0, idle_s - explained) / launching)
+            direct = np.where(launches, direct * factor, direct)
+        return np.minimum((direct + drained) / idle_s, 1.0), drained / idle_s
+
+
+def _spans(time_ns: IntArray, start_ns: IntArray, end_ns: IntArray) -> list[slice]:
+    """Which of *time_ns*, in order, lie in each interval."""
+    first, stop = np.searchsorted(time_ns, start_ns), np.searchsorted(time_ns, end_ns)
+    return [slice(a, max(a, b)) for a, b in zip(first.tolist(), stop.tolist(), strict=True)]
+
+
+def _sharpened(part: FloatArray, leaf: IntArray, sort: Sequence[tuple[int, int]]) -> FloatArray:
+    """
+    *part* so that among gaps of one sort most goes to the leaf that has most.
+
+    Gaps of one length after which the host is at one line begin in one line as a rule. That others seem to
+    have a part in it comes of ends of visits that are not known: shares are squared.
+    """
+    if not sort:
+        return part
+    number = {s: i for i, s in enumerate(dict.fromkeys(sort))}
+    of = np.array([number[s] for s in sort], np.int64)
+    different, pair = np.unique(np.stack((of, leaf), axis=1), axis=0, return_inverse=True)
+    pair = pair.ravel()
+    raw = np.bincount(pair, part, len(different))
+    whole, squares = np.bincount(of, part), np.bincount(different[:, 0], raw**2)
+    factor = raw * whole[different[:, 0]] / np.maximum(squares[different[:, 0]], 1e-300)
+    return np.asarray(part * factor[pair], np.float64)
+
+
+def _normed(weights: FloatArray) -> FloatArray:
+    total = float(weights.sum())
+    return weights / total if total > 0 else np.zeros_like(weights)
