@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 
 import pytest
 
-from perfzero.words.said import Said, clause, counted, enumeration, joined, listed, say
+from perfzero.words.said import Said, clause, counted, enumeration, joined, listed, say, without
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +97,17 @@ def test_one_of_a_kind_is_singular() -> None:
     assert counted(1, "gap") == "1 gap"
     assert counted(0, "gap") == "0 gaps"
     assert counted(12_345, "step") == "12,345 steps"
+
+
+def test_a_part_of_a_sentence_can_be_left_out() -> None:
+    said = say("host.main_busy", main="54 %", maybe=say("host.maybe_busy"))
+    rest = without(said, "maybe")
+
+    assert rest == "the main thread is at 54 % of a core"
+    assert isinstance(rest, Said)
+    assert without(rest, "maybe") == rest
+
+
+@pytest.mark.parametrize("sentence", [say("no_gpu"), "a plain one", listed(("a", "b"))])
+def test_a_sentence_without_such_a_part_stays_as_it_is(sentence: str) -> None:
+    assert without(sentence, "maybe") is sentence

@@ -43,6 +43,7 @@ from perfzero.series.steady import Stretch, find_steady
 from perfzero.series.steps import NoSteps, Searched, Steps, find_beat, find_steps, search
 from perfzero.text import percent
 from perfzero.values import FloatArray, Gpu, IntArray, Observation, Samples, Tier
+from perfzero.words.said import listed, say
 
 STEADY_QUALITY = {"stable": 1.0, "fallback": 0.9, "short": 0.8, "none": 0.5}
 """What is left of the trust in data whose steady stretch was found this way (our choice)."""
@@ -196,7 +197,7 @@ class Evidence:
     def rates(self) -> Rates:
         """The samples that set the mix of the busy time; only with a split."""
         if self.split is None:
-            raise ValueError("the time of this recording could not be split")
+            raise ValueError(say("zoom.unsplit"))
         return self.split.rates
 
     def busy_share(self, where: NDArray[np.bool_]) -> float:
@@ -281,7 +282,7 @@ def collect(observation: Observation) -> Evidence:
         long = borrow(long, gpm, tuple(filter(gpm.has, BORROWED)))
         zoom = borrow(zoom, gpm, borrowed)  # averages blur what a burst is for: only what nobody else saw
     roofs = roofs_of(observation.gpu, board)
-    steps: Steps | NoSteps = NoSteps("Only hardware sampling sees single steps.")
+    steps: Steps | NoSteps = NoSteps(say("no_steps.hardware_only"))
     if tier == "pm":
         # Where nothing was cut off and nothing borrowed, the search has been made.
         steps = _steps(long, zoom, searched=searched if long is pm else None)
@@ -336,10 +337,7 @@ def _missed(pm: Samples, gpm: Samples) -> str:
     few = float(np.sum(pm.duration_s)) < float(np.sum(gpm.duration_s)) / 2
     if not (few and apart > ATYPICAL.value * max(seen, whole) and apart > IDLE_INFO.value):
         return ""
-    return (
-        f"The windows of hardware sampling missed what the program does (active {percent(seen)} of the time "
-        f"in them, {percent(whole)} in the averages over all of it), so the averages are judged"
-    )
+    return say("doubt.missed", near=percent(seen), far=percent(whole))
 
 
 def _find_steady(
@@ -381,7 +379,7 @@ def _steps(long: Samples, zoom: Samples, *, searched: Searched | None) -> Steps 
     """The steps in *long* and *zoom*; *searched*: what a search of *long* has shown, if there was one."""
     # Programs that take turns on the GPU show the driver's time slices, which are regular as steps are.
     if level(long, "ctxsw") > SWITCHING.value:
-        return NoSteps("Another program takes turns on this GPU, and its turns look like steps.")
+        return NoSteps(say("no_steps.turns"))
     return find_steps(long if searched is None else searched, zoom)
 
 
@@ -477,14 +475,13 @@ def broken(cleaned: Cleaned, *, windows: int) -> str | None:
     out = sum(cleaned.dropped.values())
     # Every window may begin and end with one bad sample; those are expected and gone.
     if cleaned.rows and max(0, out - 2 * windows) / cleaned.rows > DROPPED_SHARE.value:
-        reasons = ", ".join(f"{count} {reason}" for reason, count in cleaned.dropped.items())
-        return f"time stamps are broken: of {cleaned.rows} rows, {reasons}"
+        reasons = listed(
+            say("rows.dropped", count=count, reason=reason) for reason, count in cleaned.dropped.items()
+        )
+        return say("gate.time_stamps", rows=cleaned.rows, reasons=reasons)
     for name, count in cleaned.impossible.items():
         if name in JUDGED and count / cleaned.rows > IMPOSSIBLE_SHARE.value:
-            return (
-                f"{name} is impossible (negative, or far above 100 %) in {count} of {cleaned.rows} samples: "
-                "the counter is broken or wrongly resolved"
-            )
+            return say("gate.impossible", name=name, count=count, rows=cleaned.rows)
     return None
 
 

@@ -41,10 +41,11 @@ from perfzero.series.serving import find_serving
 from perfzero.series.stats import total, weighted_mean
 from perfzero.series.steps import NoSteps, Steps
 from perfzero.text import percent
+from perfzero.words.said import say
 
 FactUnit = Unit | Literal["bytes/s", "flop/s", "count/s", "hours", ""]
 HOURS_PER_DAY = 24.0
-NOT_MEASURED = "not measured here"
+NOT_MEASURED = say("fact.not_measured")
 
 HOST = (
     "host_main_cpu",
@@ -113,15 +114,13 @@ def _canonical(e: Evidence) -> Iterator[Fact]:
     yield plain("dram_read_bytes_per_s", e.level("dram_read_bytes"), "bytes/s")
     yield plain("dram_write_bytes_per_s", e.level("dram_write_bytes"), "bytes/s")
     yield at_least("nearest_roof_share", nearest_roof(e), "ratio", BOUND, below="watch", text=NEAREST)
-    yield at_most(
-        "dram_roof_share", e.dram_share, "ratio", BOUND, above="watch", text="of the practical roof"
-    )
+    yield at_most("dram_roof_share", e.dram_share, "ratio", BOUND, above="watch", text=say("fact.of_roof"))
     yield hit_fact(e)
     yield plain(
         "l2_read_bytes_per_dram_byte",
         e.reuse,
         "",
-        "bytes asked of the L2 per byte read from DRAM; 1 is streaming",
+        say("fact.reuse"),
     )
     yield amplification_fact(e, "dram_amplification")
     yield plain("pcie_rx_bytes_per_s", e.level("pcie_rx_bytes"), "bytes/s")
@@ -132,18 +131,16 @@ def _canonical(e: Evidence) -> Iterator[Fact]:
     yield plain("ce_active", e.level("ce_active"), "ratio")
     yield plain("launches_per_s", e.level("launches"), "count/s")
     yield at_least("mean_kernel_s", e.mean_kernel_s, "seconds", TINY_KERNEL, below="watch")
-    yield plain("queue_empty", e.level("queue_empty"), "ratio", "may only explain idle time, never prove it")
+    yield plain("queue_empty", e.level("queue_empty"), "ratio", say("fact.queue_empty"))
     yield plain("ctxsw", e.level("ctxsw"), "ratio")
     yield clock_fact(e)
     yield plain("power", e.level("power"), "watts")
     yield plain("temperature", e.level("temperature"), "celsius")
     yield plain("capped_power", e.level("capped_power"), "ratio")
     yield plain("capped_thermal", e.level("capped_thermal"), "ratio")
-    yield plain("smi_utilization", e.level("smi_utilization"), "ratio", "some kernel was running, no more")
+    yield plain("smi_utilization", e.level("smi_utilization"), "ratio", say("fact.smi"))
     yield plain("memory_used", e.level("memory_used"), "bytes")
-    yield plain(
-        "tensor_flop_utilization", tensor_flop_utilization(e), "ratio", "of the peak at the highest clock"
-    )
+    yield plain("tensor_flop_utilization", tensor_flop_utilization(e), "ratio", say("fact.of_peak"))
     yield plain("step_s", e.step_s if e.step_s is not None else math.nan, "seconds", _no_step(e))
     yield from _rhythm(e)
     yield plain("energy_per_step", energy_per_step(e), "joules", _no_step(e))
@@ -151,13 +148,13 @@ def _canonical(e: Evidence) -> Iterator[Fact]:
         "gpu_hours_wasted",
         HOURS_PER_DAY * e.share("idle", "copy", "communication"),
         "hours",
-        "per day at this rate: idle, copying or communicating",
+        say("fact.per_day"),
     )
     for name in HOST:
         yield plain(name, e.level(name), BY_NAME[name].unit)
 
 
-NEAREST = "use of the busiest of DRAM, tensor and FP32 pipes, as a share of its practical roof"
+NEAREST = say("fact.nearest")
 
 
 def nearest_roof(e: Evidence) -> float:
@@ -171,9 +168,7 @@ def tensor_fact(e: Evidence) -> Fact:
     tensor = e.level("tensor_active")
     heavy = float(np.fmax(e.while_busy("fma_active"), e.while_busy("fp64_active"))) >= FMA_HEAVY.value
     if heavy and tensor < TENSOR_UNUSED.value:
-        return at_least(
-            "tensor_active", tensor, "ratio", TENSOR_UNUSED, text="work that could use them does not"
-        )
+        return at_least("tensor_active", tensor, "ratio", TENSOR_UNUSED, text=say("fact.unused"))
     return plain("tensor_active", tensor, "ratio")
 
 
@@ -202,7 +197,7 @@ def amplification_fact(e: Evidence, name: str) -> Fact:
     """DRAM bytes read per byte the SMs asked of the L2: about the miss rate, high is bad if DRAM is busy."""
     reuse = e.reuse
     value = 1.0 / reuse if reuse > 0 else math.nan
-    text = "DRAM bytes read per L2 byte"
+    text = say("fact.amplification")
     if not dram_is_busy(e):
         return plain(name, value, "", text if math.isfinite(value) else NOT_MEASURED)
     if value > AMPLIFICATION_BAD.value:
@@ -252,10 +247,10 @@ def _rhythm(e: Evidence) -> Iterator[Fact]:
     steps = e.steps if isinstance(e.steps, Steps) else None
     micro = None if steps is None else steps.micro_s
     yield plain("step_jitter", math.nan if steps is None else steps.jitter, "ratio", _no_step(e))
-    yield plain("micro_step_s", math.nan if micro is None else micro, "seconds", "no part of a step repeats")
+    yield plain("micro_step_s", math.nan if micro is None else micro, "seconds", say("fact.no_micro_step"))
     gaps = find_gaps(e.long) if e.tier == "pm" else None
     seen = gaps is not None and len(gaps.idle) > 0
-    why = "" if seen else "no gap was as long as a sample"
+    why = "" if seen else say("fact.no_gap")
     for name, share in (("idle_gap_median_s", 0.5), ("idle_gap_p95_s", 0.95)):
         yield plain(
             name, gaps.idle.quantile(share) if gaps is not None and seen else math.nan, "seconds", why
@@ -264,14 +259,12 @@ def _rhythm(e: Evidence) -> Iterator[Fact]:
         "idle_unresolved",
         math.nan if gaps is None else gaps.unresolved_share,
         "ratio",
-        "of the idle time, within samples in which kernels ran",
+        say("fact.unresolved"),
     )
     serving = find_serving(e.long, dram_roof=e.roofs.dram) if e.tier == "pm" and steps is None else None
     if serving is not None:
-        yield plain(
-            "prefill_share", serving.prefill_share, "ratio", "tensor cores busy, as when prompts are read"
-        )
-        yield plain("decode_share", serving.decode_share, "ratio", "memory busy, as when tokens are written")
+        yield plain("prefill_share", serving.prefill_share, "ratio", say("fact.prefill"))
+        yield plain("decode_share", serving.decode_share, "ratio", say("fact.decode"))
 
 
 def _no_step(e: Evidence) -> str:
@@ -280,11 +273,9 @@ def _no_step(e: Evidence) -> str:
 
 def _literal(e: Evidence) -> Iterator[Fact]:
     """The asking document's rows under its names."""
-    sectors = "srcunit_tex sectors stand in for op_read, which PM sampling does not deliver"
+    sectors = say("fact.sectors")
     reuse = amplification_fact(e, "")
-    direction = (
-        f"{sectors}; high is good: 1/{SECTOR_BYTES} is streaming, and low is bad only while DRAM is busy"
-    )
+    direction = say("fact.direction", sectors=sectors, bytes=SECTOR_BYTES)
     yield Fact(
         "lts__t_sectors_op_read.sum/dram__bytes_read.sum",
         e.reuse / SECTOR_BYTES,
@@ -300,14 +291,14 @@ def _literal(e: Evidence) -> Iterator[Fact]:
         "ratio",
         SM_DOCUMENT,
         below="watch",
-        text="a stalled warp counts as active; idleness is gr_active's to tell",
+        text=say("fact.stalled_warp"),
     )
     yield plain("dram__bytes_read.sum.per_second", e.level("dram_read_bytes"), "bytes/s")
     yield plain("dram__bytes_write.sum.per_second", e.level("dram_write_bytes"), "bytes/s")
     yield plain("pcie__read_bytes.sum.per_second", e.level("pcie_rx_bytes"), "bytes/s")
     yield plain("pcie__write_bytes.sum.per_second", e.level("pcie_tx_bytes"), "bytes/s")
     yield _tensor_instructions(e)
-    yield plain("utilization.gpu", e.level("smi_utilization"), "ratio", "nvidia-smi's figure")
+    yield plain("utilization.gpu", e.level("smi_utilization"), "ratio", say("fact.smi_figure"))
 
 
 def _tensor_instructions(e: Evidence) -> Fact:
@@ -315,8 +306,8 @@ def _tensor_instructions(e: Evidence) -> Fact:
     name = "sm__inst_executed_pipe_tensor.sum"
     tensor = e.level("tensor_active")
     if tensor < DEAD_COUNTER.value:
-        return Fact(name, 0.0, "count", tensor_fact(e).status, text="the tensor pipes were never active")
+        return Fact(name, 0.0, "count", tensor_fact(e).status, text=say("fact.tensor_never"))
     text = NOT_MEASURED
     if math.isfinite(tensor):
-        text = f"not counted: it needs a second pass; the pipes were active {percent(tensor)} of the cycles"
+        text = say("fact.second_pass", share=percent(tensor))
     return Fact(name, math.nan, "count", "unknown", text=text)

@@ -32,18 +32,19 @@ from perfzero.diagnose.thresholds import (
 )
 from perfzero.diagnose.verdict import Finding, Gain, TimeClass
 from perfzero.text import duration, percent, quantity
+from perfzero.words.said import say
 
 LIMIT_NAMES: Mapping[str, str] = {
-    "memory": "memory bandwidth",
-    "tensor": "the tensor cores",
-    "fma": "the FP32 pipes",
-    "pcie": "the PCIe link",
-    "cores": "the CPU cores of the host",
-    "copy": "the copies between host and GPU",
-    "communication": "communication between GPUs",
-    "small_grid": "the number of SMs the kernels fill",
-    "latency": "latency inside the kernels",
-    "idle": "the host",
+    "memory": say("limit.memory"),
+    "tensor": say("limit.tensor"),
+    "fma": say("limit.fma"),
+    "pcie": say("limit.pcie"),
+    "cores": say("limit.cores"),
+    "copy": say("limit.copy"),
+    "communication": say("limit.communication"),
+    "small_grid": say("limit.small_grid"),
+    "latency": say("limit.latency"),
+    "idle": say("limit.idle"),
 }
 
 
@@ -153,7 +154,11 @@ def _capped(
 ) -> tuple[Gain, str | None]:
     most, name = cap(e, traffic=traffic, also=also)
     stopped = LIMIT_NAMES[name] if name is not None and most < high else None
-    text = assumption if stopped is None else f"{assumption}; {stopped} would stop it at {most:.1f}x"
+    text = (
+        assumption
+        if stopped is None
+        else say("gain.stopped", assumption=assumption, stopped=stopped, most=f"{most:.1f}")
+    )
     return Gain(min(low, most), min(high, most), text), stopped
 
 
@@ -168,7 +173,7 @@ def graph(e: Evidence, idle: float) -> tuple[Gain, str | None]:
     low = amdahl(idle, recovered=RECOVER_LAUNCH[0])
     shortest = max(GRAPH_KERNEL_S, e.mean_kernel_s - LAUNCH_RAMP_S)
     high = max(amdahl(idle, recovered=RECOVER_LAUNCH[1]), 1.0 / (e.level("launches") * shortest))
-    text = f"the gaps shrink by 70 % at least; at best kernels follow each other every {duration(shortest)}"
+    text = say("gain.graph", least=duration(shortest))
     return _capped(e, low, high, assumption=text)
 
 
@@ -187,16 +192,19 @@ def precision(
     now = pipe * hardware.peak_flops(e.gpu, "fp32", clock)
     then = hardware.peak_flops(e.gpu, dtype, clock)
     if not (now > 0 and math.isfinite(then)):
-        return Gain(1.0, 1.0, f"this GPU has no tensor cores for {dtype}"), None
+        return Gain(1.0, 1.0, say("gain.no_tensor_cores", dtype=dtype)), None
     low, high = (max(1.0, reached * then / now) for reached in TENSOR_REACHED)
     recovered = (
         certain * RECOVER_MATRIX[0] + (1.0 - certain) * RECOVER_PRECISION[0],
         certain * RECOVER_MATRIX[1] + (1.0 - certain) * RECOVER_PRECISION[1],
     )
-    text = (
-        f"{percent(recovered[0])} of that time or more is matrix work; the tensor cores do it at "
-        f"{quantity(TENSOR_REACHED[0] * then, 'flop/s')} to {quantity(TENSOR_REACHED[1] * then, 'flop/s')} "
-        f"in {dtype}, the FP32 pipe at {quantity(now, 'flop/s')}"
+    text = say(
+        "gain.precision",
+        share=percent(recovered[0]),
+        low=quantity(TENSOR_REACHED[0] * then, "flop/s"),
+        high=quantity(TENSOR_REACHED[1] * then, "flop/s"),
+        dtype=dtype,
+        now=quantity(now, "flop/s"),
     )
     return expect(e, share, recovered=recovered, speedup=(low, high), traffic={"fma": 0.0}, assumption=text)
 
@@ -212,7 +220,7 @@ def double(e: Evidence, share: float, *, by_tensor: bool) -> tuple[Gain, str | N
     peaks = {name: hardware.peak_flops(e.gpu, name, 1e9) for name in ("fp64", "fp32", "tf32")}
     ratio = peaks["fp32"] / peaks["fp64"] if peaks["fp64"] > 0 else math.nan
     if not math.isfinite(ratio):
-        return Gain(1.0, 1.0, "the peaks of this GPU are not known"), None
+        return Gain(1.0, 1.0, say("gain.peaks_unknown")), None
     if by_tensor:
         # The tensor cores multiply float64 at twice the rate of the pipe.
         low, high = max(1.0, ratio / 2), max(1.0, np.fmax(peaks["tf32"], peaks["fp32"]) / peaks["fp64"] / 2)
@@ -224,7 +232,7 @@ def double(e: Evidence, share: float, *, by_tensor: bool) -> tuple[Gain, str | N
         recovered=RECOVER_DOUBLE,
         speedup=(float(low), float(high)),
         traffic={"memory": 0.5, "fma": 0.0},
-        assumption=f"float32 is {low:.1f} to {high:.1f} times as fast there, on 60 % of that time or more",
+        assumption=say("gain.float32", low=f"{low:.1f}", high=f"{high:.1f}"),
     )
 
 

@@ -38,6 +38,7 @@ from perfzero.series.stats import rate, total, weighted_mean
 from perfzero.series.steady import bin_means
 from perfzero.text import duration, percent, quantity
 from perfzero.values import Gap, Samples
+from perfzero.words.said import clause, listed, say
 
 
 def seen_enough(e: Evidence) -> str | None:
@@ -45,9 +46,9 @@ def seen_enough(e: Evidence) -> str | None:
     if e.tier == "nvml":
         if e.board.has("smi_utilization"):
             return None
-        return "Nothing was measured on this GPU. `perfzero doctor` says what can be read here."
+        return say("gate.nothing_measured")
     if e.sampled_s < SHORTEST_LOOK.value:
-        return f"Only {duration(e.sampled_s)} of samples came in, too few to judge. Record longer."
+        return say("gate.too_short", sampled=duration(e.sampled_s))
     return None
 
 
@@ -59,17 +60,14 @@ def sound_streams(e: Evidence) -> str | None:
             windows = sum(1 for w in e.observation.windows if w.kind != "zoom")
             reason = broken(e.cleaned[stream], windows=windows)
             if reason is not None:
-                return f"The {stream} samples cannot be trusted: {reason}."
+                return say("gate.untrusted", stream=stream, reason=reason)
     return None
 
 
 def enough_left(e: Evidence) -> str | None:
     """G0: not most of the samples were lost."""
     if e.lost_share > LOST_SHARE.value:
-        return (
-            f"{percent(e.lost_share)} of the samples were lost. Sample less often: "
-            "a longer --sample-period, or shorter windows."
-        )
+        return say("gate.lost", share=percent(e.lost_share))
     return None
 
 
@@ -79,10 +77,7 @@ def l2_can_deliver(e: Evidence) -> str | None:
     clock = e.clock_hz if e.clock_hz > 0 else (e.gpu.sm_clock_max_hz or math.nan)
     limit = hardware.l2_read_limit_bytes_per_s(e.gpu, clock)
     if delivered > L2_SLACK.value * limit:
-        return (
-            f"The counters say the L2 delivered {quantity(delivered, 'bytes/s')}, but it can deliver "
-            f"{quantity(limit, 'bytes/s')} at most: the L2 or DRAM counters are broken."
-        )
+        return say("gate.l2", delivered=quantity(delivered, "bytes/s"), limit=quantity(limit, "bytes/s"))
     return None
 
 
@@ -94,10 +89,7 @@ def dram_has_a_cause(e: Evidence) -> str | None:
     )
     most = DRAM_SLACK.value * e.level("gr_active") + float(copies) + DRAM_NOISE.value
     if share > most:
-        return (
-            f"DRAM is busy {percent(share)} of the time while the GPU is active only "
-            f"{percent(e.level('gr_active'))}: no engine could cause that, so a counter is broken."
-        )
+        return say("gate.dram", share=percent(share), active=percent(e.level("gr_active")))
     return None
 
 
@@ -109,17 +101,11 @@ def alive(e: Evidence) -> str | None:
     if e.tier == "nvml" or not names or not smi > SMI_CONTRADICTS.value:
         return None
     if "gr_active" in names and float(np.nanmax(e.long.column("gr_active"))) < DEAD_COUNTER.value:
-        return (
-            f"The counter of GPU activity reads zero, but nvidia-smi saw kernels {percent(smi)} of the time: "
-            "it is dead, and nothing can be judged by it. Look for an Xid error with `dmesg | grep Xid`."
-        )
+        return say("gate.dead_activity", smi=percent(smi))
     highest = max(float(np.nanmax(e.long.column(n))) for n in names)
     moved = sum(total(e.long, n) for n in amounts)
     if highest < DEAD_COUNTER.value and not moved:
-        return (
-            f"Every hardware counter reads zero while nvidia-smi saw kernels {percent(smi)} of the time: "
-            "the counters are dead. Look for an Xid error with `dmesg | grep Xid`; a GPU reset helps."
-        )
+        return say("gate.dead", smi=percent(smi))
     return None
 
 
@@ -138,11 +124,8 @@ def has_work(e: Evidence) -> str | None:
         launches = e.level("launches")
         hint = ""
         if launches > 0:
-            hint = f" Still, {quantity(launches, 'count/s')} kernels came in: the host hardly uses the GPU."
-        return (
-            f"The GPU had next to no work: active {percent(e.level('gr_active'))} of the time and no copies. "
-            f"It was idle, or the program had finished or not begun.{hint}"
-        )
+            hint = say("gate.still", rate=quantity(launches, "count/s"))
+        return say("gate.no_work", active=percent(e.level("gr_active")), hint=hint)
     return None
 
 
@@ -167,39 +150,39 @@ def doubts(e: Evidence) -> Iterator[str]:
     observation, steady = e.observation, e.steady
     seen = (steady.end_ns - steady.start_ns) / 1e9
     if not observation.complete:
-        yield "The recording was cut short; what was written until then is judged."
+        yield say("doubt.cut_short")
     if steady.how == "none":
-        yield "No second with work was found, so the whole recording is judged."
+        yield say("doubt.no_work")
     elif steady.how == "short":
-        yield f"Only {duration(seen)} seen, too short to tell warm-up from work. Record for a minute or more."
+        yield say("doubt.short", seen=duration(seen))
     elif steady.how == "fallback":
-        yield "The program never settled; the first 30 s were dropped as warm-up for want of better."
+        yield say("doubt.never_settled")
     if steady.changed > NOT_STEADY.value and steady.how != "none":
         moved = percent(steady.changed)
-        yield f"The program was still changing: its load moved by {moved} within the time judged."
+        yield say("doubt.still_changing", moved=moved)
     if e.windows_missed:
-        yield f"{e.windows_missed}. Record for longer, or with --continuous."
+        yield say("doubt.windows_missed", missed=e.windows_missed)
     if SHORTEST_LOOK.value <= e.sampled_s < SHORT_LOOK.value and e.tier != "nvml":
-        yield f"The verdict rests on {duration(e.sampled_s)} of samples."
+        yield say("doubt.rests_on", sampled=duration(e.sampled_s))
     if e.lost_share > LOST_DOUBT.value:
-        yield f"{percent(e.lost_share)} of the samples were lost."
+        yield say("doubt.lost", share=percent(e.lost_share))
     yield from _lost_windows(observation.gaps)
     for stream, cleaned in e.cleaned.items():
         for name, count in cleaned.impossible.items():
-            yield f"{count} impossible values of {name} ({stream}) were left out."
+            yield say("doubt.impossible", count=count, name=name, stream=stream)
     yield from _tier_doubts(e)
     yield from _scope_doubts(e)
     waiting = e.share("idle", "copy")
     # Of a GPU that mostly waits nobody asks what its few kernels are limited by.
     if e.split is not None and e.split.zoom_refused and waiting < 1.0 - waiting:
-        yield f"Single kernels could not be told apart: {e.split.zoom_refused}."
+        yield say("doubt.no_single_kernels", reason=e.split.zoom_refused)
     disagreement = _disagreement(e)
     if disagreement > SOURCES_DISAGREE.value:
-        yield f"PM sampling and GPM disagree on GR activity by {percent(disagreement)} at the same moments."
+        yield say("doubt.disagree", share=percent(disagreement))
 
 
-GPM_ONLY = "Judged from GPM's averages: no launches, no L2, no single kernels."
-NVML_ONLY = "Only nvidia-smi's utilisation was available; it cannot see what the SMs do."
+GPM_ONLY = say("doubt.gpm_only")
+NVML_ONLY = say("doubt.nvml_only")
 """What a lesser tier cannot see. Whoever knows why there was no better one may add the reason."""
 
 
@@ -210,16 +193,18 @@ def _lost_windows(gaps: tuple[Gap, ...]) -> Iterator[str]:
         by_reason.setdefault((gap.source, gap.reason), []).append(gap)
     for (source, reason), found in by_reason.items():
         length = sum(g.end_ns - g.start_ns for g in found) / 1e9
-        what = "A stretch" if len(found) == 1 else f"{len(found)} stretches"
-        yield f"{what} of {source} ({duration(length)}) was lost: {reason.removesuffix('.')}."
+        what = say("doubt.stretch") if len(found) == 1 else say("doubt.stretches", count=len(found))
+        yield say(
+            "doubt.lost_stretch", what=what, source=source, length=duration(length), reason=clause(reason)
+        )
 
 
 def _tier_doubts(e: Evidence) -> Iterator[str]:
     if e.tier == "gpm" and e.observation.tier == "pm" and not e.windows_missed:
-        yield "PM sampling saw too little of the steady stretch; GPM stands in."
+        yield say("doubt.gpm_stands_in")
     leaned_on = tuple(n for n in e.borrowed if n != "fp64_active" or _does_fp64(e))
     if leaned_on:
-        yield f"{', '.join(leaned_on)} from GPM's averages: PM sampling had no place for it."
+        yield say("doubt.borrowed", names=listed(leaned_on))
     if e.tier == "gpm":
         yield GPM_ONLY
     if e.tier == "nvml":
@@ -229,7 +214,7 @@ def _tier_doubts(e: Evidence) -> Iterator[str]:
     if math.isnan(e.dram_share):
         missing.append("DRAM traffic")
     if missing:
-        yield f"Not measured here: {', '.join(missing)}. Time that belongs to them is called latency."
+        yield say("doubt.not_measured", names=listed(missing))
 
 
 def _does_fp64(e: Evidence) -> bool:
@@ -240,12 +225,12 @@ def _does_fp64(e: Evidence) -> bool:
 def _scope_doubts(e: Evidence) -> Iterator[str]:
     others = e.observation.other_pids
     if others:
-        listed = ", ".join(str(p) for p in others[:5])
-        yield f"Other processes hold this GPU too (pid {listed}); counters cannot tell them apart."
+        pids = ", ".join(str(p) for p in others[:5])
+        yield say("doubt.others", pids=pids)
     if e.level("ctxsw") > SWITCHING.value:
-        yield f"The GPU spent {percent(e.level('ctxsw'))} of the time switching between programs."
+        yield say("doubt.switching", share=percent(e.level("ctxsw")))
     if e.gpu.mig:
-        yield "MIG is on: counters of shared units (L2, DRAM, PCIe) include the other instances."
+        yield say("doubt.mig")
 
 
 def _disagreement(e: Evidence) -> float:

@@ -23,21 +23,22 @@ from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Steady, StepAnsw
 from perfzero.series.steps import NoSteps
 from perfzero.text import duration, percent
 from perfzero.values import Observation
+from perfzero.words.said import joined, listed, say
 
 HEALTHY = ("well_used", "memory_bound")
 """Rules that say that all is well, when they promise no gain."""
 
 KINDS = {
     "steady": "",
-    "slow_down": "; becoming slower since",
-    "cyclic": "; alternating, as training and evaluation do",
-    "never": "; changing all the time",
+    "slow_down": say("steady.slow_down"),
+    "cyclic": say("steady.cyclic"),
+    "never": say("steady.never"),
 }
 """What is said of the stretch beside how it was found."""
 
 UNSETTLED = {
-    "slow_down": "The program becomes slower while it is watched: temperature, a leak, or growing work.",
-    "never": "The program never settles: the verdict is the mean of stretches that differ.",
+    "slow_down": say("doubt.slow_down"),
+    "never": say("doubt.never"),
 }
 """Doubts that come of the kind of stretch."""
 
@@ -65,7 +66,7 @@ def judge(observation: Observation) -> Diagnosis:
     verdict = _first(findings)
     acting = [f for f in findings if f.severity != "info"]
     if len(acting) > 1 and saving(acting[0]) - saving(acting[1]) < CLOSE_CALL.value:
-        weak.append("A close call: acting on the second finding may save as much.")
+        weak.append(say("doubt.close_call"))
     reason = None if verdict is not None else _nothing_stands_out(e)
     return _diagnosis(
         e,
@@ -89,25 +90,24 @@ def _first(findings: tuple[Finding, ...]) -> Finding | None:
 
 def _nothing_stands_out(e: Evidence) -> str:
     if e.tier == "nvml":
-        return (
-            f"nvidia-smi saw kernels {percent(e.level('smi_utilization'))} of the time; without "
-            "hardware counters "
-            "nobody can say how well they used the GPU. `perfzero doctor` says how to get counters."
-        )
+        return say("verdict.smi_only", share=percent(e.level("smi_utilization")))
     if e.split is None:
-        return "The GPU's activity was not measured."
+        return say("verdict.unmeasured")
     ranked = sorted(((e.split.shares[c], c) for c in BUSY_CLASSES), reverse=True)
-    mix = ", ".join(f"{short_name(e, c)} {percent(s)}" for s, c in ranked if s >= COMM_WATCH.value)
-    return f"No single cause stands out; the time goes to {mix}."
+    mix = listed(
+        say("seen.share", what=short_name(e, c), share=percent(s)) for s, c in ranked if s >= COMM_WATCH.value
+    )
+    return say("verdict.mixed", mix=mix)
 
 
 def _unanswered(reason: str) -> tuple[StepAnswer, ...]:
     first, second, third, fourth = QUESTIONS
+    unknown = say("answer.unknown")
     return (
-        StepAnswer(1, first, "unknown", "unknown", reason),
-        StepAnswer(2, second, "unknown", "unknown", ""),
-        StepAnswer(3, third, "unknown", "unknown", ""),
-        StepAnswer(4, fourth, "unknown", "unknown", ""),
+        StepAnswer(1, first, unknown, "unknown", reason),
+        StepAnswer(2, second, unknown, "unknown", ""),
+        StepAnswer(3, third, unknown, "unknown", ""),
+        StepAnswer(4, fourth, unknown, "unknown", ""),
     )
 
 
@@ -126,7 +126,7 @@ def _diagnosis(
     return Diagnosis(
         gpu=e.gpu,
         tier=e.tier,
-        headline=verdict.title if verdict is not None else f"No verdict. {reason}",
+        headline=verdict.title if verdict is not None else say("verdict.none", reason=reason),
         verdict=verdict,
         no_verdict=reason,
         findings=findings,
@@ -150,16 +150,18 @@ def _steady(e: Evidence) -> Steady:
     stretch = e.steady
     dropped = duration(stretch.dropped_s)
     text = {
-        "stable": f"first {dropped} dropped as warm-up" if stretch.dropped_s > 0 else "steady from the start",
-        "fallback": f"never settled: first {dropped} dropped",
-        "short": f"too short to find the warm-up: first {dropped} without work dropped",
-        "none": "no second with work found",
+        "stable": say("steady.warm_up", dropped=dropped)
+        if stretch.dropped_s > 0
+        else say("steady.from_start"),
+        "fallback": say("steady.never_settled", dropped=dropped),
+        "short": say("steady.short", dropped=dropped),
+        "none": say("steady.no_work"),
     }[stretch.how]
     return Steady(
         stretch.start_ns,
         stretch.end_ns,
         stretch.dropped_s,
         stretch.how,
-        f"{text}{KINDS[stretch.kind]}",
+        joined("join.nothing", (text, KINDS[stretch.kind])),
         stretch.kind,
     )

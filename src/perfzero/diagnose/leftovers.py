@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from perfzero.values import Process
+from perfzero.words.said import say
 
 Slows = Literal["launches", "host", "fp32", "collectives", "start"]
 """What a leftover slows: each launch, the host at large, FP32 products, collectives; or the start at most."""
@@ -63,44 +64,44 @@ def holding(pattern: str) -> Callable[[str], bool]:
 
 
 SWITCHES: tuple[tuple[str, Callable[[str], bool], str, Slows], ...] = (
-    (LAUNCH_BLOCKING, on, "every launch waits until its kernel has ended", "launches"),
+    (LAUNCH_BLOCKING, on, say("leftover.launches"), "launches"),
     (
         "PYTORCH_NO_CUDA_MEMORY_CACHING",
         given,
-        "every tensor is allocated by cudaMalloc, and cudaFree waits for the GPU",
+        say("leftover.no_caching"),
         "host",
     ),
-    ("NCCL_BLOCKING_WAIT", on, "the host waits for each collective", "collectives"),
-    ("TORCH_NCCL_BLOCKING_WAIT", on, "the host waits for each collective", "collectives"),
+    ("NCCL_BLOCKING_WAIT", on, say("leftover.collectives"), "collectives"),
+    ("TORCH_NCCL_BLOCKING_WAIT", on, say("leftover.collectives"), "collectives"),
     (
         "TORCH_DISTRIBUTED_DEBUG",
         one_of("DETAIL"),
-        "every collective is checked by another one",
+        say("leftover.checked"),
         "collectives",
     ),
-    ("NCCL_DEBUG", one_of("TRACE"), "NCCL writes a line for each call", "collectives"),
-    (TF32_OVERRIDE, off, "NVIDIA's libraries never use TF32, whatever the program allows", "fp32"),
-    ("PYTHONDEVMODE", on, "Python checks its own memory and warns", "host"),
-    ("PYTHONMALLOC", holding("debug$"), "Python checks every allocation", "host"),
-    ("PYTHONASYNCIODEBUG", on, "asyncio checks and logs every callback", "host"),
-    ("PYTHONTRACEMALLOC", on, "Python records where each allocation came from", "host"),
-    ("TORCH_LOGS", on, "PyTorch's compiler logs what it does", "start"),
-    ("TORCH_COMPILE_DEBUG", on, "PyTorch's compiler writes out each of its stages", "start"),
-    ("TORCHDYNAMO_DISABLE", on, "torch.compile does nothing", "start"),
-    ("PYTORCH_JIT", off, "TorchScript runs as plain Python", "host"),
-    ("JAX_DISABLE_JIT", on, "JAX runs operation by operation", "host"),
-    ("JAX_DEBUG_NANS", on, "JAX reads every result back to look for NaN", "host"),
-    ("XLA_FLAGS", holding("--xla_dump_to"), "XLA writes out each program it compiles", "start"),
-    ("CUDA_CACHE_DISABLE", on, "kernels are compiled anew at each start", "start"),
-    ("CUDA_DEVICE_WAITS_ON_EXCEPTION", on, "the program halts at a fault, for a debugger to attach", "start"),
-    ("NCCL_DEBUG", one_of("INFO"), "NCCL reports what it chose at the start", "start"),
-    ("CUDA_INJECTION64_PATH", on, "a profiler is loaded into the program", "host"),
-    ("NVTX_INJECTION64_PATH", on, "a profiler listens to the program's ranges", "host"),
-    ("NSYS_PROFILING_SESSION_ID", on, "Nsight Systems started the program", "host"),
+    ("NCCL_DEBUG", one_of("TRACE"), say("leftover.nccl_trace"), "collectives"),
+    (TF32_OVERRIDE, off, say("leftover.no_tf32"), "fp32"),
+    ("PYTHONDEVMODE", on, say("leftover.dev_mode"), "host"),
+    ("PYTHONMALLOC", holding("debug$"), say("leftover.malloc"), "host"),
+    ("PYTHONASYNCIODEBUG", on, say("leftover.asyncio"), "host"),
+    ("PYTHONTRACEMALLOC", on, say("leftover.tracemalloc"), "host"),
+    ("TORCH_LOGS", on, say("leftover.torch_logs"), "start"),
+    ("TORCH_COMPILE_DEBUG", on, say("leftover.compile_debug"), "start"),
+    ("TORCHDYNAMO_DISABLE", on, say("leftover.no_dynamo"), "start"),
+    ("PYTORCH_JIT", off, say("leftover.no_jit"), "host"),
+    ("JAX_DISABLE_JIT", on, say("leftover.jax_no_jit"), "host"),
+    ("JAX_DEBUG_NANS", on, say("leftover.jax_nans"), "host"),
+    ("XLA_FLAGS", holding("--xla_dump_to"), say("leftover.xla_dump"), "start"),
+    ("CUDA_CACHE_DISABLE", on, say("leftover.no_cache"), "start"),
+    ("CUDA_DEVICE_WAITS_ON_EXCEPTION", on, say("leftover.waits_on_fault"), "start"),
+    ("NCCL_DEBUG", one_of("INFO"), say("leftover.nccl_info"), "start"),
+    ("CUDA_INJECTION64_PATH", on, say("leftover.injected"), "host"),
+    ("NVTX_INJECTION64_PATH", on, say("leftover.nvtx"), "host"),
+    ("NSYS_PROFILING_SESSION_ID", on, say("leftover.nsys"), "host"),
     (
         "LD_PRELOAD",
         holding(r"lib(?:a|t|l|m|ub)san|vgpreload"),
-        "a sanitizer checks every access to memory",
+        say("leftover.sanitizer"),
         "host",
     ),
 )
@@ -115,7 +116,7 @@ def leftovers(process: Process) -> tuple[Leftover, ...]:
         for name, counts, what, slows in SWITCHES
         if (value := process.threads_env.get(name)) is not None and counts(value)
     ]
-    return (*found, *(Leftover(tool, "watches the program from outside", "host") for tool in process.tracers))
+    return (*found, *(Leftover(tool, say("leftover.watched"), "host") for tool in process.tracers))
 
 
 SHORT = 16

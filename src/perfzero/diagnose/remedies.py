@@ -29,6 +29,7 @@ from perfzero.diagnose.thresholds import (
 )
 from perfzero.diagnose.verdict import Remedy
 from perfzero.diagnose.wording import ALLOW_TF32
+from perfzero.words.said import say
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,68 +136,67 @@ def only_fp16(e: Evidence) -> bool:
     return (7, 0) <= (e.gpu.compute_capability or (0, 0)) < (8, 0)
 
 
-GR_UP = "gr_active rises and the share of idle time falls."
+GR_UP = say("worked.active_up")
 
 OFFERS: tuple[Offer, ...] = (
     Offer(
         "debug_leftovers",
         Remedy(
-            "Unset CUDA_LAUNCH_BLOCKING.",
-            ("the bug it was set for is found",),
-            "launches_per_s and gr_active rise.",
+            say("try.unblock"),
+            (say("need.bug_found"),),
+            say("worked.launches_and_active_up"),
         ),
         blocks_launches,
     ),
     Offer(
         "debug_leftovers",
         Remedy(
-            "Unset NVIDIA_TF32_OVERRIDE: while it is 0, no setting of the program allows TF32.",
+            say("try.unset_tf32_override"),
             (),
-            "tensor_active rises, fma_active falls.",
+            say("worked.tensor_up_fma_down"),
         ),
         forbids_tf32,
     ),
     Offer(
         "debug_leftovers",
-        Remedy("End the tool that watches the program, or measure without it.", (), GR_UP),
+        Remedy(say("try.end_tracer"), (), GR_UP),
         is_traced,
     ),
     Offer(
         "debug_leftovers",
-        Remedy("Start the program without what was left on for debugging, and compare.", (), GR_UP),
+        Remedy(say("try.without_leftovers"), (), GR_UP),
         always,
     ),
-    Offer("input_starved", Remedy("Raise the CPU quota of the container.", (), GR_UP), quota_bites),
+    Offer("input_starved", Remedy(say("try.raise_quota"), (), GR_UP), quota_bites),
     Offer(
         "input_starved",
         Remedy(
-            "Keep the data on a local disk, in a few large files read in order.",
-            ("the data set fits",),
-            "host_io_wait falls, gr_active rises.",
+            say("try.local_disk"),
+            (say("need.data_fits"),),
+            say("worked.io_down_active_up"),
         ),
         reads_disk,
     ),
     Offer(
         "input_starved",
-        Remedy("Raise num_workers, set persistent_workers=True and prefetch_factor.", (), GR_UP),
+        Remedy(say("try.more_workers"), (), GR_UP),
         cores_left,
     ),
     Offer(
         "input_starved",
         Remedy(
-            "Do less per sample on the CPU: store decoded or resized data, or decode on the GPU "
-            "(DALI, nvImageCodec).",
+            say("try.less_per_sample"),
             (),
-            "host_worker_cpu falls, gr_active rises.",
+            say("worked.workers_down_active_up"),
         ),
         always,
     ),
     Offer(
         "launch_bound",
         Remedy(
-            "Update all parameters in few kernels: a fused optimizer (torch.optim.Adam(..., fused=True)).",
-            ("the optimizer makes many of the launches",),
-            "launches_per_s falls, gr_active rises.",
+            say("try.fused_optimizer_step"),
+            (say("need.optimizer_launches"),),
+            say("worked.launches_down_active_up"),
             topic="fused_optimizer",
         ),
         in_part,
@@ -204,9 +204,9 @@ OFFERS: tuple[Offer, ...] = (
     Offer(
         "launch_bound",
         Remedy(
-            'Record the step into a CUDA graph: torch.compile(mode="reduce-overhead") or torch.cuda.graph.',
-            ("shapes do not change", "no read-back to the host within the step"),
-            "launches_per_s and gr_active rise, host_main_cpu falls.",
+            say("try.graph"),
+            (say("need.fixed_shapes"), say("need.no_read_back")),
+            say("worked.launches_up_host_down"),
             topic="tiny_products",
         ),
         always,
@@ -214,42 +214,40 @@ OFFERS: tuple[Offer, ...] = (
     Offer(
         "launch_bound",
         Remedy(
-            "Launch less: torch.compile, and a fused optimizer (fused=True).",
+            say("try.launch_less"),
             (),
-            "mean_kernel_s rises.",
+            say("worked.kernels_longer"),
             topic="tiny_kernels",
         ),
         always,
     ),
     Offer(
         "launch_bound",
-        Remedy("Raise the batch size.", ("the result does not depend on it",), "mean_kernel_s rises."),
+        Remedy(say("try.larger_batch"), (say("need.result_independent"),), say("worked.kernels_longer")),
         memory_left,
     ),
     Offer(
         "sync_bound",
         Remedy(
-            "Do not read results back in every step: .item(), .cpu(), print(loss), bool(tensor) wait "
-            "for the GPU.",
+            say("try.read_less"),
             (),
-            'gr_active rises; torch.cuda.set_sync_debug_mode("warn") names the lines.',
+            say("worked.sync_debug"),
         ),
         always,
     ),
     Offer(
         "queue_wait",
         Remedy(
-            "Keep the host out of the stream: no cudaLaunchHostFunc or stream callback between kernels.",
-            ("there is one",),
-            "queue_semaphore falls while gr_active is 0, gr_active rises.",
+            say("try.no_host_functions"),
+            (say("need.has_one"),),
+            say("worked.semaphore_down"),
         ),
         always,
     ),
     Offer(
         "queue_wait",
         Remedy(
-            "See which stream waits for which: nsys profile --trace=cuda,osrt for a few steps; then wait for "
-            "less (wait_event instead of wait_stream), or start the awaited work earlier.",
+            say("try.see_streams"),
             (),
             GR_UP,
         ),
@@ -258,41 +256,40 @@ OFFERS: tuple[Offer, ...] = (
     Offer(
         "periodic_stall",
         Remedy(
-            "Save checkpoints from a thread: copy the state to pinned memory, and write that "
-            "(torch.distributed.checkpoint.async_save does both).",
-            ("the stalls are checkpoints",),
-            "the stalls vanish from timeline.csv, step_s stays.",
+            say("try.checkpoint_thread"),
+            (say("need.checkpoints"),),
+            say("worked.stalls_vanish"),
         ),
         always,
     ),
     Offer(
         "periodic_stall",
         Remedy(
-            "Freeze the garbage collector after warm-up: gc.collect(); gc.freeze(); gc.disable().",
-            ("the stalls last some hundredths of a second and come every so many steps",),
-            "the stalls vanish from timeline.csv, step_s stays.",
+            say("try.freeze_gc"),
+            (say("need.gc_stalls"),),
+            say("worked.stalls_vanish"),
         ),
         short_stalls,
     ),
     Offer(
         "periodic_stall",
         Remedy(
-            "Evaluate and log less often, or beside the training: on another GPU, in another process.",
+            say("try.log_less"),
             (),
-            "the stalls become rarer in timeline.csv.",
+            say("worked.stalls_rarer"),
         ),
         always,
     ),
-    Offer("host_starved", Remedy("Raise the CPU quota of the container.", (), GR_UP), quota_bites),
+    Offer("host_starved", Remedy(say("try.raise_quota"), (), GR_UP), quota_bites),
     Offer(
         "host_starved",
-        Remedy("Give the program cores of its own: others keep its main thread waiting.", (), GR_UP),
+        Remedy(say("try.own_cores"), (), GR_UP),
         cores_full,
     ),
     Offer(
         "host_starved",
         Remedy(
-            "See what the main thread does while the GPU is idle: py-spy dump --pid PID, a few times.",
+            say("try.see_main_thread"),
             (),
             GR_UP,
         ),
@@ -301,88 +298,86 @@ OFFERS: tuple[Offer, ...] = (
     Offer(
         "pageable_copies",
         Remedy(
-            "Copy from pinned memory: DataLoader(pin_memory=True) and .to(device, non_blocking=True).",
-            ("the copies are inputs made on the host",),
-            "The rate while copying rises to the link's; the share of copy time falls.",
+            say("try.pinned"),
+            (say("need.made_on_host"),),
+            say("worked.copies_faster"),
         ),
         always,
     ),
     Offer(
         "pageable_copies",
-        Remedy("Copy less: send uint8 and convert on the GPU.", (), "pcie_rx_bytes_per_s falls."),
+        Remedy(say("try.copy_uint8"), (), say("worked.rx_down")),
         always,
     ),
     Offer(
         "transfer_bound",
         Remedy(
-            "Overlap copies with work: copy the next batch in a stream of its own while this one is "
-            "computed.",
-            ("the source is pinned memory",),
-            "The share of copy time falls, pcie_rx_bytes_per_s stays.",
+            say("try.overlap_copies"),
+            (say("need.source_pinned"),),
+            say("worked.copy_time_down"),
         ),
         copies,
     ),
     Offer(
         "transfer_bound",
         Remedy(
-            "Copy less: keep reused data on the GPU, send uint8 or bfloat16.",
+            say("try.copy_less"),
             (),
-            "pcie_rx_bytes_per_s falls.",
+            say("worked.rx_down"),
         ),
         copies,
     ),
     Offer(
         "transfer_bound",
         Remedy(
-            "Keep what the kernels use in device memory, and copy there what does not fit just before it "
-            "is used.",
+            say("try.keep_on_device"),
             (),
-            "pcie_rx_bytes_per_s falls, dram_read_bytes_per_s rises.",
+            say("worked.rx_down_dram_up"),
         ),
         reads_host,
     ),
     Offer(
         "transfer_bound",
         Remedy(
-            "Prefetch unified memory before the kernel that uses it: cudaMemPrefetchAsync.",
-            ("it is unified memory (cudaMallocManaged)",),
-            "ce_active rises for a while, pcie_rx_bytes_per_s falls after it.",
+            say("try.prefetch_unified"),
+            (say("need.unified"),),
+            say("worked.ce_up_rx_down"),
         ),
         reads_host,
     ),
     Offer(
         "memory_bound",
         Remedy(
-            "Use a fused optimizer (fused=True), or one that keeps its state in 8 bits.",
-            ("it is a training",),
-            "dram_write_bytes_per_s falls.",
+            say("try.fused_or_8bit_optimizer"),
+            (say("need.training"),),
+            say("worked.writes_down"),
         ),
         write_heavy,
     ),
     Offer(
         "memory_bound",
         Remedy(
-            "Let gradients go instead of filling them with zeros: zero_grad(set_to_none=True).",
-            ("it is a training that clears them otherwise",),
-            "dram_write_bytes_per_s falls.",
+            say("try.drop_gradients"),
+            (say("need.clears_gradients"),),
+            say("worked.writes_down"),
         ),
         write_heavy,
     ),
     Offer(
         "memory_bound",
         Remedy(
-            "Avoid fills: torch.empty instead of torch.zeros where all of it is overwritten.",
+            say("try.no_fills"),
             (),
-            "dram_write_bytes_per_s falls.",
+            say("worked.writes_down"),
         ),
         write_heavy,
     ),
     Offer(
         "memory_bound",
         Remedy(
-            "Fuse elementwise operations so that intermediate results never reach memory: torch.compile.",
+            say("try.fuse_elementwise"),
             (),
-            "Bytes per step (dram_read_bytes_per_s x step time) fall.",
+            say("worked.bytes_down"),
             topic="chains",
         ),
         always,
@@ -390,9 +385,9 @@ OFFERS: tuple[Offer, ...] = (
     Offer(
         "memory_bound",
         Remedy(
-            "Keep activations in bfloat16: torch.autocast.",
-            ("they are in float32 now",),
-            "Bytes per step fall by up to half.",
+            say("try.bf16_activations"),
+            (say("need.float32_now"),),
+            say("worked.bytes_halved"),
             topic="activations",
         ),
         has_tf32,
@@ -400,9 +395,9 @@ OFFERS: tuple[Offer, ...] = (
     Offer(
         "memory_bound",
         Remedy(
-            "Use a fused attention kernel: torch.nn.functional.scaled_dot_product_attention.",
-            ("attention computes its scores one by one",),
-            "Bytes per step fall, tensor_active rises.",
+            say("try.fused_attention"),
+            (say("need.stepwise_attention"),),
+            say("worked.bytes_down_tensor_up"),
             topic="fused_attention",
         ),
         always,
@@ -410,27 +405,27 @@ OFFERS: tuple[Offer, ...] = (
     Offer(
         "l2_bound",
         Remedy(
-            "Use data more often once it is in shared memory or registers: larger tiles per block.",
-            ("the kernels are your own, or can be autotuned",),
-            "l2_sectors_per_s falls at the same work.",
+            say("try.larger_tiles"),
+            (say("need.own_or_autotuned"),),
+            say("worked.sectors_down"),
         ),
         always,
     ),
     Offer(
         "l2_bound",
         Remedy(
-            "Fuse kernels that hand each other their results through the L2: torch.compile.",
+            say("try.fuse_through_l2"),
             (),
-            "l2_sectors_per_s x step time falls.",
+            say("worked.sectors_per_step_down"),
         ),
         always,
     ),
     Offer(
         "l2_bound",
         Remedy(
-            "Fetch what several blocks need once for all of them: TMA multicast within a cluster (CUTLASS).",
-            ("the kernels are your own",),
-            "l2_sectors_per_s falls at the same work.",
+            say("try.multicast"),
+            (say("need.own_kernels"),),
+            say("worked.sectors_down"),
         ),
         has_multicast,
     ),
@@ -438,8 +433,8 @@ OFFERS: tuple[Offer, ...] = (
         "fp32_path",
         Remedy(
             ALLOW_TF32,
-            ("it is off", "a relative error of 1e-3 per product is acceptable"),
-            "tensor_active rises, fma_active falls.",
+            (say("need.off"), say("need.tf32_error")),
+            say("worked.tensor_up_fma_down"),
             topic="tf32",
         ),
         has_tf32,
@@ -448,9 +443,9 @@ OFFERS: tuple[Offer, ...] = (
     Offer(
         "fp32_path",
         Remedy(
-            "Run it in bfloat16: torch.autocast('cuda', torch.bfloat16) around forward and loss.",
-            ("the model trains in mixed precision",),
-            "tensor_active rises, fma_active falls.",
+            say("try.bf16"),
+            (say("need.mixed_precision"),),
+            say("worked.tensor_up_fma_down"),
             topic="half_precision",
         ),
         has_tf32,
@@ -459,9 +454,9 @@ OFFERS: tuple[Offer, ...] = (
     Offer(
         "fp32_path",
         Remedy(
-            "Run it in float16: torch.autocast('cuda', torch.float16) with a GradScaler.",
-            ("the model trains in mixed precision",),
-            "tensor_active rises, fma_active falls.",
+            say("try.fp16"),
+            (say("need.mixed_precision"),),
+            say("worked.tensor_up_fma_down"),
             topic="half_precision",
         ),
         only_fp16,
@@ -470,9 +465,9 @@ OFFERS: tuple[Offer, ...] = (
     Offer(
         "fp64_path",
         Remedy(
-            "Find what is float64 (NumPy's default) and make it float32 before it reaches the GPU.",
-            ("double precision is not needed",),
-            "fp64_active falls to 0.",
+            say("try.find_float64"),
+            (say("need.no_double"),),
+            say("worked.fp64_zero"),
             topic="float64",
         ),
         always,
@@ -480,25 +475,23 @@ OFFERS: tuple[Offer, ...] = (
     Offer(
         "wave_tail",
         Remedy(
-            "Choose sizes that fill whole waves: a multiple of the SMs in blocks of the kernel's tile.",
-            ("the kernels are products",),
-            "sm_active rises.",
+            say("try.whole_waves"),
+            (say("need.products"),),
+            say("worked.sm_up"),
         ),
         always,
     ),
     Offer(
         "wave_tail",
-        Remedy(
-            "Run independent work in a second stream: it fills the SMs that are left.", (), "sm_active rises."
-        ),
+        Remedy(say("try.second_stream"), (), say("worked.sm_up")),
         always,
     ),
     Offer(
         "tensor_starved",
         Remedy(
-            "Use channels-last for model and input: .to(memory_format=torch.channels_last).",
-            ("it is a convolutional network under autocast",),
-            "tensor_active rises, bytes per step fall.",
+            say("try.channels_last"),
+            (say("need.convolutional"),),
+            say("worked.tensor_up_bytes_down"),
             topic="channels_last",
         ),
         always,
@@ -506,9 +499,9 @@ OFFERS: tuple[Offer, ...] = (
     Offer(
         "tensor_starved",
         Remedy(
-            "Make matrix dimensions multiples of 8 (16-bit types), better of 64.",
-            ("some are not",),
-            "tensor_active rises.",
+            say("try.align"),
+            (say("need.some_unaligned"),),
+            say("worked.tensor_up"),
             topic="alignment",
         ),
         always,
@@ -516,10 +509,9 @@ OFFERS: tuple[Offer, ...] = (
     Offer(
         "tensor_starved",
         Remedy(
-            "Bring all products to the tensor cores: in a 16-bit type or TF32, of matrices instead of "
-            "vectors, in few groups.",
-            ("some miss them",),
-            "tensor_active rises.",
+            say("try.use_tensor_cores"),
+            (say("need.some_miss"),),
+            say("worked.tensor_up"),
             topic="tensor_cores",
         ),
         always,
@@ -527,100 +519,97 @@ OFFERS: tuple[Offer, ...] = (
     Offer(
         "tensor_starved",
         Remedy(
-            "Fuse what runs between the products: torch.compile, scaled_dot_product_attention.",
+            say("try.fuse_between_products"),
             (),
-            "tensor_active rises.",
+            say("worked.tensor_up"),
             topic="fused_attention",
         ),
         always,
     ),
     Offer(
         "small_grid",
-        Remedy("Raise the batch size.", ("latency per request may grow",), "sm_active rises."),
+        Remedy(say("try.larger_batch"), (say("need.latency_may_grow"),), say("worked.sm_up")),
         memory_left,
     ),
     Offer(
         "small_grid",
         Remedy(
-            "Run independent work side by side: several streams, or several processes under MPS.",
-            ("there is independent work",),
-            "sm_active rises.",
+            say("try.side_by_side"),
+            (say("need.independent_work"),),
+            say("worked.sm_up"),
         ),
         always,
     ),
     Offer(
         "small_grid",
         Remedy(
-            "Use kernels that split the long dimension (split-K, split-KV), or fuse the small ones: "
-            "torch.compile.",
+            say("try.split_kernels"),
             (),
-            "sm_active rises.",
+            say("worked.sm_up"),
         ),
         always,
     ),
     Offer(
         "latency_bound",
         Remedy(
-            "Find the kernels that take the time and look at one with Nsight Compute: stalls, "
-            "occupancy, access pattern.",
+            say("try.nsight_compute"),
             (),
-            "Some resource moves towards its roof.",
+            say("worked.towards_roof"),
         ),
         always,
     ),
     Offer(
         "latency_bound",
-        Remedy("Let a compiler fuse and re-tile it: torch.compile.", (), "The share of latency falls."),
+        Remedy(say("try.compiler"), (), say("worked.latency_down")),
         always,
     ),
     Offer(
         "comm_exposed",
         Remedy(
-            "Overlap communication with the backward pass: larger DDP buckets, or prefetch in FSDP.",
+            say("try.overlap_backward"),
             (),
-            "The share of communication falls at the same nvlink_rx_bytes_per_s.",
+            say("worked.communication_down_at_rate"),
         ),
         always,
     ),
     Offer(
         "comm_exposed",
         Remedy(
-            "Communicate less often: gradient accumulation.",
-            ("a larger effective batch is acceptable",),
-            "The share of communication falls.",
+            say("try.accumulate"),
+            (say("need.larger_effective_batch"),),
+            say("worked.communication_down"),
         ),
         always,
     ),
     Offer(
         "power_capped",
         Remedy(
-            "Ask the operator whether the board's power limit may be raised; the program itself is "
-            "not to blame.",
+            say("try.raise_power"),
             (),
-            "gpc_clock rises.",
+            say("worked.clock_up"),
         ),
         always,
     ),
     Offer(
         "thermal",
         Remedy(
-            "Have the cooling checked: fans, airflow, dust, inlet temperature.",
+            say("try.cooling"),
             (),
-            "capped_thermal falls to 0.",
+            say("worked.thermal_zero"),
         ),
         always,
     ),
     Offer(
         "gpu_shared",
-        Remedy("Give each program a GPU of its own, or run them under MPS.", (), "ctxsw falls to 0."),
+        Remedy(say("try.own_gpu"), (), say("worked.ctxsw_zero")),
         always,
     ),
     Offer(
         "link_degraded",
         Remedy(
-            "Have the board reseated or the slot and riser checked.",
+            say("try.reseat"),
             (),
-            "pcie_generation and pcie_width reach their maximum.",
+            say("worked.link_full"),
         ),
         always,
     ),

@@ -50,6 +50,7 @@ from perfzero.series.stats import (
     sums_by_step,
 )
 from perfzero.values import FloatArray, IntArray, Samples
+from perfzero.words.said import say
 
 BUSY_CLASSES: tuple[TimeClass, ...] = tuple(c for c in TIME_CLASSES if c not in ("idle", "copy"))
 AT = {name: place for place, name in enumerate(TIME_CLASSES)}
@@ -309,13 +310,15 @@ def _zoom_refusal(zoom: Rates, long: Rates) -> str | None:
         return ""
     seen = float(np.sum(zoom.busy_s))
     if seen < ZOOM_BUSY.value:
-        return f"the zoom bursts saw only {seen * 1e3:.1f} ms of work"
+        return say("zoom.little", seen=f"{seen * 1000.0:.1f}")
     for name in ("memory", "tensor", "sm"):
         near, far = _busy_mean(getattr(zoom, name), zoom), _busy_mean(getattr(long, name), long)
         if math.isnan(near) and not math.isnan(far):
-            return f"the zoom bursts lack the counters for {name}"
+            what = say(f"zoom.{name}")
+            return say("zoom.lacks", what=what)
         if abs(near - far) > ZOOM_TYPICAL.value:
-            return f"the zoom bursts saw other work: {name} at {near:.0%} there, at {far:.0%} over the whole"
+            what = say(f"zoom.{name}")
+            return say("zoom.other_work", what=what, near=f"{near:.0%}", far=f"{far:.0%}")
     return None
 
 

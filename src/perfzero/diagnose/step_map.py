@@ -50,6 +50,7 @@ from perfzero.series.placing import placed, positions
 from perfzero.series.steps import NoSteps, Steps
 from perfzero.text import count, percent
 from perfzero.values import FloatArray, IntArray, Samples
+from perfzero.words.said import say
 
 PRODUCTS: frozenset[WorkKind] = frozenset({"gemm", "attention", "fp32_gemm"})
 
@@ -62,8 +63,8 @@ as sure as that one's own share makes it.
 OPTIMIZER_CERTAINTY = 0.6
 """Of a phase that has all marks of an optimizer (our choice: too few recordings have one long enough)."""
 
-FEW_STEPS = "Fewer than eight steps of about the same length were seen, too few to lay over each other."
-NOT_ALIKE = "The first and the second half of the steps differ, so a mean step would be none of them."
+FEW_STEPS = say("no_map.few")
+NOT_ALIKE = say("no_map.halves")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +85,7 @@ def step_map_of(e: Evidence) -> tuple[StepMap | None, str]:
     if folded is None:
         return None, FEW_STEPS
     if "gr_active" not in folded.mean:
-        return None, "The GPU's activity was not measured."
+        return None, say("verdict.unmeasured")
     roofs = _roofs(e)
     found = phases(folded, roofs)
     if not found:
@@ -223,23 +224,25 @@ def _because(e: Evidence, phase: StepPhase) -> tuple[str, ...]:
     def told(name: str, word: str, roof: float = 1.0, least: float = NO_MATRIX.value) -> Iterator[str]:
         share = at.get(name, math.nan) / roof
         if share >= least:
-            yield f"{word} {percent(round(share, 2))}"
+            yield say("seen.share", what=word, share=percent(round(share, 2)))
 
     read, write = at.get("dram_read_bytes", math.nan), at.get("dram_write_bytes", math.nan)
-    out = [f"active {percent(round(at['gr_active'], 2))}"] if at["gr_active"] < GR_GOOD.value else []
-    out += told("tensor_active", "tensor cores", least=0.0)
-    out += told("fma_active", "FP32 pipe")
-    out += told("fp64_active", "FP64 pipe")
+    active = percent(round(at["gr_active"], 2))
+    out: list[str] = [say("seen.active", active=active)] if at["gr_active"] < GR_GOOD.value else []
+    out += told("tensor_active", say("seen.tensor"), least=0.0)
+    out += told("fma_active", say("class.fma"))
+    out += told("fp64_active", say("class.fp64"))
     moved = (read + write) / e.roofs.dram
     if math.isfinite(moved):
-        out.append(f"DRAM {percent(round(moved, 2))}")
+        out.append(say("seen.share", what="DRAM", share=percent(round(moved, 2))))
     if phase.kind == "optimizer":
-        out.append(f"writes {percent(round(write / (read + write), 2))} of that")
-    out += told("pcie_rx_bytes", "PCIe to the GPU", e.roofs.pcie)
-    out += told("pcie_tx_bytes", "PCIe from the GPU", e.roofs.pcie)
+        out.append(say("seen.writes", share=percent(round(write / (read + write), 2))))
+    out += told("pcie_rx_bytes", say("seen.to_gpu"), e.roofs.pcie)
+    out += told("pcie_tx_bytes", say("seen.from_gpu"), e.roofs.pcie)
     out += told("nvlink_rx_bytes", "NVLink", e.roofs.nvlink)
     if at.get("launches", 0.0) >= FAST_LAUNCHES.value:
-        out.append(f"{count(at['launches'])} kernels/s")
+        launches = count(at["launches"])
+        out.append(say("seen.launches", rate=launches))
     return tuple(out)
 
 

@@ -31,24 +31,16 @@ from perfzero.diagnose.thresholds import (
 )
 from perfzero.diagnose.verdict import Fact, Status, StepAnswer, TimeClass
 from perfzero.text import count, duration, percent, quantity
+from perfzero.words.said import joined, listed, say
 
-QUESTIONS = ("idle?", "bound by", "level", "tensor")
-
-SHORT_NAMES: Mapping[TimeClass, str] = {
-    "communication": "links",
-    "memory": "memory",
-    "tensor": "tensor",
-    "fma": "FP32 pipe",
-    "small_grid": "small grids",
-    "latency": "latency",
-}
+QUESTIONS = tuple(say(f"question.{name}") for name in ("idle", "bound", "level", "tensor"))
 
 
 def short_name(e: Evidence, name: TimeClass) -> str:
     """The class in a word or two; the pipe by the type it computes in."""
     if name == "fma" and e.level("fp64_active") > e.level("fma_active"):
-        return "FP64 pipe"
-    return SHORT_NAMES[name]
+        return say("class.fp64")
+    return say(f"class.{name}")
 
 
 def answer_all(e: Evidence, facts: Mapping[str, Fact]) -> tuple[StepAnswer, ...]:
@@ -64,32 +56,37 @@ def is_idle(e: Evidence, facts: Mapping[str, Fact]) -> StepAnswer:
     if math.isnan(waiting):
         idle = 1.0 - e.level("smi_utilization")
         if math.isnan(idle):
-            return StepAnswer(1, QUESTIONS[0], "unknown", "unknown", "nothing was measured", shown)
+            return StepAnswer(
+                1, QUESTIONS[0], say("answer.unknown"), "unknown", say("steps.nothing_measured"), shown
+            )
         yes = idle >= IDLE_WATCH.value
-        text = (
-            f"nvidia-smi saw kernels {percent(1.0 - idle)} of the time; how busy they kept the GPU is unknown"
-        )
+        text = say("steps.smi", share=percent(1.0 - idle))
         return StepAnswer(
-            1, QUESTIONS[0], "yes" if yes else "unknown", "bad" if yes else "unknown", text, shown
+            1,
+            QUESTIONS[0],
+            say("answer.yes") if yes else say("answer.unknown"),
+            "bad" if yes else "unknown",
+            text,
+            shown,
         )
     active, sm = e.level("gr_active"), e.level("sm_active")
-    text = f"active {percent(active)} of the time"
-    if math.isfinite(sm):
-        text += f", SMs {percent(sm)}"
+    sms = say("steps.sms", sm=percent(sm)) if math.isfinite(sm) else ""
+    kernels = ""
     if math.isfinite(e.mean_kernel_s):
-        text += f" · {count(e.level('launches'))} kernels/s of {duration(e.mean_kernel_s)} each"
+        kernels = say("steps.kernels", rate=count(e.level("launches")), length=duration(e.mean_kernel_s))
+    text = say("steps.active", active=percent(active), sms=sms, kernels=kernels)
     if waiting >= IDLE_WATCH.value:
-        return StepAnswer(1, QUESTIONS[0], "yes", "bad", text, shown)
+        return StepAnswer(1, QUESTIONS[0], say("answer.yes"), "bad", text, shown)
     if small >= COMPUTE_WATCH.value and sm < SMALL_GRID.value * active:
         return StepAnswer(
             1,
             QUESTIONS[0],
-            "small load",
+            say("answer.small_load"),
             "watch",
-            f"{text} · busy, but with small kernels",
+            say("steps.small_kernels", text=text),
             _pick(facts, "sm_active", *names),
         )
-    return StepAnswer(1, QUESTIONS[0], "no", "ok", text, shown)
+    return StepAnswer(1, QUESTIONS[0], say("answer.no"), "ok", text, shown)
 
 
 def bound_by(e: Evidence, facts: Mapping[str, Fact]) -> StepAnswer:
@@ -105,19 +102,23 @@ def bound_by(e: Evidence, facts: Mapping[str, Fact]) -> StepAnswer:
         "tensor_flop_utilization",
     )
     if e.split is None:
-        return StepAnswer(2, QUESTIONS[1], "unknown", "unknown", "needs hardware counters", shown)
+        return StepAnswer(
+            2, QUESTIONS[1], say("answer.unknown"), "unknown", say("steps.needs_counters"), shown
+        )
     if e.level("gr_active") < NO_WORK.value:
-        return StepAnswer(2, QUESTIONS[1], "nothing", "info", _hardly_active(e), shown)
+        return StepAnswer(2, QUESTIONS[1], say("answer.nothing"), "info", _hardly_active(e), shown)
     busy = {c: e.split.shares[c] for c in BUSY_CLASSES}
     whole = sum(busy.values())
     if not whole > 0:
-        return StepAnswer(2, QUESTIONS[1], "unknown", "unknown", "the GPU was never active", shown)
+        return StepAnswer(2, QUESTIONS[1], say("answer.unknown"), "unknown", say("steps.never_active"), shown)
     ranked = sorted(((s / whole, c) for c, s in busy.items()), reverse=True)
-    told = [f"{short_name(e, c)} {percent(s)}" for s, c in ranked if s >= COMM_WATCH.value]
+    told = [
+        say("seen.share", what=short_name(e, c), share=percent(s)) for s, c in ranked if s >= COMM_WATCH.value
+    ]
     share, name = ranked[0]
-    answer = short_name(e, name) if share >= BOUND.value else f"mostly {short_name(e, name)}"
+    answer = short_name(e, name) if share >= BOUND.value else say("answer.mostly", what=short_name(e, name))
     status: Status = "ok" if name == "tensor" else "watch"
-    return StepAnswer(2, QUESTIONS[1], answer, status, f"while active: {', '.join(told)}", shown)
+    return StepAnswer(2, QUESTIONS[1], answer, status, say("steps.while_active", names=listed(told)), shown)
 
 
 def which_level(e: Evidence, facts: Mapping[str, Fact]) -> StepAnswer:
@@ -137,19 +138,29 @@ def which_level(e: Evidence, facts: Mapping[str, Fact]) -> StepAnswer:
         "nvlink_tx_bytes_per_s",
     )
     if e.split is None:
-        return StepAnswer(3, QUESTIONS[2], "unknown", "unknown", "needs hardware counters", shown)
+        return StepAnswer(
+            3, QUESTIONS[2], say("answer.unknown"), "unknown", say("steps.needs_counters"), shown
+        )
     words = []
     if math.isfinite(e.l2_hit):
-        words.append(f"L2 hit {percent(e.l2_hit)}")
+        words.append(say("steps.l2_hit", hit=percent(e.l2_hit)))
     if math.isfinite(e.dram_bytes_per_s):
-        words.append(f"DRAM {quantity(e.dram_bytes_per_s, 'bytes/s')} of {quantity(e.roofs.dram, 'bytes/s')}")
+        words.append(
+            say(
+                "steps.dram",
+                rate=quantity(e.dram_bytes_per_s, "bytes/s"),
+                roof=quantity(e.roofs.dram, "bytes/s"),
+            )
+        )
     down, up = e.level("pcie_rx_bytes"), e.level("pcie_tx_bytes")
     if math.isfinite(down) or math.isfinite(up):
         most = max((v for v in (down, up) if math.isfinite(v)), default=math.nan)
-        words.append(f"PCIe {quantity(most, 'bytes/s')} of {quantity(e.roofs.pcie, 'bytes/s')}")
+        words.append(
+            say("steps.pcie", rate=quantity(most, "bytes/s"), roof=quantity(e.roofs.pcie, "bytes/s"))
+        )
     if e.level("nvlink_rx_bytes") > 0:
-        words.append(f"NVLink {quantity(e.level('nvlink_rx_bytes'), 'bytes/s')}")
-    text = " · ".join(words) if words else "no memory counter here"
+        words.append(say("steps.nvlink", rate=quantity(e.level("nvlink_rx_bytes"), "bytes/s")))
+    text = joined("join.dots", words) if words else say("steps.no_memory_counter")
     answer, status, why = _level(e, facts)
     return StepAnswer(3, QUESTIONS[2], answer, status, text, (*why, *(f for f in shown if f not in why)))
 
@@ -168,15 +179,15 @@ def _level(e: Evidence, facts: Mapping[str, Fact]) -> tuple[str, Status, tuple[F
     if e.pcie_share >= LINK_FULL.value:
         return "PCIe", "bad", _pick(facts, "pcie_link_share")
     if math.isnan(e.dram_share):
-        return "unknown", "unknown", ()
+        return say("answer.unknown"), "unknown", ()
     memory = time("memory", MEMORY_WATCH)
     if e.share("memory") >= MEMORY_WATCH.value:
         # With nearly every byte fetched from DRAM the L2 helps nobody; otherwise DRAM itself is the limit.
         reuse = e.reuse
         if reuse > 0 and 1.0 / reuse > AMPLIFICATION_BAD.value:
-            return "DRAM, L2 misses", "watch", memory
+            return say("answer.l2_misses"), "watch", memory
         return "DRAM", "watch", memory
-    return "none", "ok", memory
+    return say("answer.none"), "ok", memory
 
 
 def tensor_cores(e: Evidence, facts: Mapping[str, Fact]) -> StepAnswer:
@@ -186,29 +197,32 @@ def tensor_cores(e: Evidence, facts: Mapping[str, Fact]) -> StepAnswer:
     )
     tensor = e.level("tensor_active")
     if e.split is None or math.isnan(tensor):
-        return StepAnswer(4, QUESTIONS[3], "unknown", "unknown", "tensor activity was not measured", shown)
+        return StepAnswer(
+            4, QUESTIONS[3], say("answer.unknown"), "unknown", say("steps.tensor_unmeasured"), shown
+        )
     if e.level("gr_active") < NO_WORK.value:
-        return StepAnswer(4, QUESTIONS[3], "not needed", "info", _hardly_active(e), shown)
+        return StepAnswer(4, QUESTIONS[3], say("answer.not_needed"), "info", _hardly_active(e), shown)
     while_busy = e.while_busy("tensor_active")
-    text = f"in use {percent(while_busy)} of the busy time"
+    pipe = ""
     if math.isfinite(e.level("fma_active")):
-        text += f", the FP32 pipe {percent(e.while_busy('fma_active'))}"
+        pipe = say("steps.fp32_pipe", share=percent(e.while_busy("fma_active")))
+    text = say("steps.tensor_in_use", share=percent(while_busy), pipe=pipe)
     for rule, what in ((fp32_path, "FP32"), (fp64_path, "FP64")):
         found = rule(e)
         if found is not None:
-            text += f" · {what} matrix work {percent(found.share)} of the time"
-            return StepAnswer(4, QUESTIONS[3], "unused", found.severity, text, shown)
+            text = say("steps.matrix_work", text=text, what=what, share=percent(found.share))
+            return StepAnswer(4, QUESTIONS[3], say("answer.unused"), found.severity, text, shown)
     if tensor_starved(e) is not None:
-        return StepAnswer(4, QUESTIONS[3], "starved", "watch", text, shown)
+        return StepAnswer(4, QUESTIONS[3], say("answer.starved"), "watch", text, shown)
     if while_busy < TENSOR_UNUSED.value:
         return StepAnswer(
-            4, QUESTIONS[3], "not needed", "ok", f"{text} · nothing seen that could use them", shown
+            4, QUESTIONS[3], say("answer.not_needed"), "ok", say("steps.nothing_for_them", text=text), shown
         )
-    return StepAnswer(4, QUESTIONS[3], "fine", "ok", text, shown)
+    return StepAnswer(4, QUESTIONS[3], say("answer.fine"), "ok", text, shown)
 
 
 def _hardly_active(e: Evidence) -> str:
-    return f"the GPU is active only {percent(e.level('gr_active'))} of the time"
+    return say("steps.hardly_active", active=percent(e.level("gr_active")))
 
 
 def _pick(facts: Mapping[str, Fact], *names: str) -> tuple[Fact, ...]:

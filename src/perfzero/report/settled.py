@@ -39,27 +39,27 @@ from perfzero.diagnose.wording import ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUT
 from perfzero.report.breakdown import given, within_model
 from perfzero.report.host_lines import quoted
 from perfzero.values import Look
-from perfzero.words.said import joined, listed, say
+from perfzero.words.said import joined, listed, say, without
 
 NAMED = 3
 """Layers by name, of which it is said how many more there are, and lines that the GPU waits for."""
 
 SETTLED: Mapping[Topic, str] = {
-    "channels_last": "it is a convolutional network under autocast",
-    "alignment": "some are not",
-    "fused_optimizer": "the optimizer makes many of the launches",
-    "fused_attention": "attention computes its scores one by one",
-    "activations": "they are in float32 now",
-    "tf32": "it is off",
-    "tensor_cores": "some miss them",
+    "channels_last": say("need.convolutional"),
+    "alignment": say("need.some_unaligned"),
+    "fused_optimizer": say("need.optimizer_launches"),
+    "fused_attention": say("need.stepwise_attention"),
+    "activations": say("need.float32_now"),
+    "tf32": say("need.off"),
+    "tensor_cores": say("need.some_miss"),
 }
 """The condition of a remedy that a look settles, by its topic."""
 
 SUPPORTED = frozenset({"tiny_kernels", "tiny_products"})
 """Topics of which a look settles no condition, but shows that the remedy would change something."""
 
-MADE_FOR: Mapping[str, str] = {"launch_bound": "Record the step into a CUDA graph"}
-"""How the remedy begins that a finding's gain was computed for, by rule, where that is not the first one."""
+MADE_FOR: Mapping[str, str] = {"launch_bound": say("try.graph")}
+"""The remedy that a finding's gain was computed for, by rule, where that is not the first one."""
 
 _CONVOLUTIONS = "convolution_tf32_off"
 """Why a convolution misses the tensor cores where its own switch for TF32 is off."""
@@ -79,51 +79,50 @@ class Answer:
     """
     The remedy for a line at which the host does one of *activities*, where *rule* found idle time.
 
-    It is the one that begins with `begins`. Its text becomes `text` where that is not empty, since the line
+    It is the one that says `remedy`. Its text becomes `text` where that is not empty, since the line
     says the rest, likewise how to see that it worked, and the condition `need` is met.
     """
 
     rule: str
     activities: frozenset[Activity]
-    begins: str
+    remedy: str
     text: str = ""
     need: str = ""
     verify: str = ""
 
 
-_GPU_UP = "gr_active rises."
+_GPU_UP = say("worked.active_rises")
 
 _INSTEAD: tuple[tuple[frozenset[Activity], str, str], ...] = (
-    (WAITS_FOR_GPU, "Do not read results back in every step.", ""),
+    (WAITS_FOR_GPU, say("try.read_less_there"), ""),
     (
         LAUNCHING,
-        'Launch less: a CUDA graph (torch.compile(mode="reduce-overhead")), a fused optimizer, or a larger '
-        "batch.",
+        say("try.launch_less_there"),
         _GPU_UP,
     ),
-    (frozenset({"loader"}), "Do less per sample in the DataLoader, or give it more workers.", _GPU_UP),
-    (frozenset({"gil"}), "Do the work of that thread in another process: it holds the GIL.", _GPU_UP),
-    (frozenset(), "Do less at one line of the program, or do it in another thread or process.", _GPU_UP),
+    (frozenset({"loader"}), say("try.less_in_loader"), _GPU_UP),
+    (frozenset({"gil"}), say("try.other_process"), _GPU_UP),
+    (frozenset(), say("try.less_at_line"), _GPU_UP),
 )
 """What to do about a line where counters alone tell only that the host is late, or that both wait in turn."""
 
 ANSWERS = (
-    *(Answer("sync_bound", a, "Do not read results back", text, verify=v) for a, text, v in _INSTEAD),
-    *(Answer("host_starved", a, "See what the main thread does", text, verify=v) for a, text, v in _INSTEAD),
+    *(Answer("sync_bound", a, say("try.read_less"), text, verify=v) for a, text, v in _INSTEAD),
+    *(Answer("host_starved", a, say("try.see_main_thread"), text, verify=v) for a, text, v in _INSTEAD),
     Answer("launch_bound", LAUNCHING, ""),
-    Answer("input_starved", frozenset({"loader"}), "Do less per sample on the CPU"),
+    Answer("input_starved", frozenset({"loader"}), say("try.less_per_sample")),
     Answer(
-        "periodic_stall", frozenset({"checkpoint"}), "Save checkpoints from a thread",
-        need="the stalls are checkpoints",
+        "periodic_stall", frozenset({"checkpoint"}), say("try.checkpoint_thread"),
+        need=say("need.checkpoints"),
     ),
     Answer(
-        "periodic_stall", frozenset({"garbage collection"}), "Freeze the garbage collector",
-        need="the stalls last some hundredths of a second and come every so many steps",
+        "periodic_stall", frozenset({"garbage collection"}), say("try.freeze_gc"),
+        need=say("need.gc_stalls"),
     ),
-    Answer("periodic_stall", frozenset(), "Evaluate and log less often"),
+    Answer("periodic_stall", frozenset(), say("try.log_less")),
 )  # fmt: skip
 """
-The first that fits: without activities any. Without a beginning it is the first remedy that a look supports,
+The first that fits: without activities any. Where none is named it is the first remedy that a look supports,
 else the one that the finding's gain was computed for, else the first.
 """
 
@@ -235,22 +234,16 @@ def _answered(finding: Finding, activity: Activity, sentence: str) -> Finding:
                     verify=answer.verify or remedy.verify,
                     seen=joined("join.sentences", [part for part in (sentence, remedy.seen) if part]),
                 )
-                because = tuple(map(_without_supposing, finding.because))
+                because = tuple(without(reason, SUPPOSED) for reason in finding.because)
                 return replace(finding, because=because, remedies=(told, *others))
     return finding
 
 
 def _answering(finding: Finding, answer: Answer) -> Remedy | None:
-    if answer.begins:
-        return next((r for r in finding.remedies if r.text.startswith(answer.begins)), None)
+    if answer.remedy:
+        return next((r for r in finding.remedies if r.text == answer.remedy), None)
     supported = next((r for r in finding.remedies if r.seen), None)
     return supported or _made_for(finding)
-
-
-def _without_supposing(sentence: str) -> str:
-    for end in SUPPOSED:
-        sentence = sentence.removesuffix(end)
-    return sentence
 
 
 def _settled(finding: Finding, seen: Mapping[Topic, Condition], busy: float) -> Finding:
@@ -282,8 +275,7 @@ def _with_gain(finding: Finding) -> tuple[Remedy, ...]:
 
 def _made_for(finding: Finding) -> Remedy | None:
     """The remedy that the gain of *finding* was computed for."""
-    begins = MADE_FOR.get(finding.rule, "")
-    its = next((r for r in finding.remedies if r.text.startswith(begins)), None)
+    its = next((r for r in finding.remedies if r.text == MADE_FOR.get(finding.rule)), None)
     return its or next(iter(finding.remedies), None)
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from perfzero.counters import BY_NAME
 from perfzero.values import FloatArray, IntArray, Samples, Window
+from perfzero.words.said import say
 
 HIGHEST_RATIO = 1.05
 """A share of time or of a peak above this is no rounding but a broken counter (science.md, gate G0)."""
@@ -81,18 +82,18 @@ def clean(
         dropped[reason] = dropped.get(reason, 0) + bad
         return table.where(good)
 
-    table = keep(samples, samples.start_ns > 0, "no start stamp")
-    table = keep(table, table.end_ns > table.start_ns, "no length")
+    table = keep(samples, samples.start_ns > 0, say("rows.no_start"))
+    table = keep(table, table.end_ns > table.start_ns, say("rows.no_length"))
     if len(table):
         expected = _expected_ns(table, windows)
-        table = keep(table, (table.end_ns - table.start_ns) <= longest * expected, "longer than its period")
+        table = keep(table, (table.end_ns - table.start_ns) <= longest * expected, say("rows.too_long"))
     reordered = int(np.count_nonzero(np.diff(table.start_ns) < 0))
     if reordered:
         order = np.argsort(table.start_ns, kind="stable")
         table = Samples(
             table.start_ns[order], table.end_ns[order], {k: v[order] for k, v in table.columns.items()}
         )
-    table = keep(table, _distinct(table), "repeated")
+    table = keep(table, _distinct(table), say("rows.repeated"))
     values, impossible = _possible(table, highest=highest)
     table = table.with_columns(values)
     lost, gaps = _holes(table, windows)

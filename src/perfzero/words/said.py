@@ -83,7 +83,14 @@ def counted(number: int, noun: str) -> Said:
     return say(f"counted.{noun}" if number == 1 else f"counted.{noun}s", count=f"{number:,}")
 
 
-def clause(sentence: str) -> str:
+def clause(sentence: str) -> Said:
     """*sentence* without its full stop, as the part of another one."""
-    text = sentence.rstrip(".")
-    return Said(text, CLAUSE, {"sentence": sentence}) if isinstance(sentence, Said) else text
+    return Said(sentence.rstrip("."), CLAUSE, {"sentence": sentence})
+
+
+def without(sentence: str, field: str) -> str:
+    """*sentence* with nothing in *field*; as it is where it has no such field."""
+    values = sentence.values if isinstance(sentence, Said) else ()
+    if not isinstance(sentence, Said) or isinstance(values, tuple) or field not in values:
+        return sentence
+    return say(sentence.key, **{**values, field: ""})

@@ -12,26 +12,22 @@ from dataclasses import replace
 
 from perfzero.diagnose.thresholds import OVERLAP, UNDECIDED
 from perfzero.diagnose.verdict import Finding
+from perfzero.words.said import say
 
 CAUSES: Mapping[str, str] = {
-    "launch_bound": "Launches that come too late",
-    "sync_bound": "Waiting for results of the GPU",
-    "input_starved": "Waiting for data",
-    "host_starved": "A host held back by its quota or by other programs",
-    "debug_leftovers": "A debugging switch",
+    "launch_bound": say("rival.launch_bound"),
+    "sync_bound": say("rival.sync_bound"),
+    "input_starved": say("rival.input_starved"),
+    "host_starved": say("rival.host_starved"),
+    "debug_leftovers": say("rival.debug_leftovers"),
 }
 """The rules that may explain the same idle time, in the words of a sentence's beginning."""
 
-_QUOTA = (
-    "a run without the quota, or with cores of its own, decides: what stays idle then has the other cause"
-)
-_SWITCH = "a run without CUDA_LAUNCH_BLOCKING decides"
+_QUOTA = say("rival.without_quota")
+_SWITCH = say("rival.without_switch")
 
 DECIDES: Mapping[frozenset[str], str] = {
-    frozenset(("launch_bound", "sync_bound")): (
-        "queue_semaphore decides: while kernels run it is near 0 where launches come too late, and high "
-        "where the host waits for results"
-    ),
+    frozenset(("launch_bound", "sync_bound")): (say("rival.by_semaphore")),
     frozenset(("launch_bound", "host_starved")): _QUOTA,
     frozenset(("sync_bound", "host_starved")): _QUOTA,
     frozenset(("input_starved", "host_starved")): _QUOTA,
@@ -70,4 +66,6 @@ def _undecided(one: Finding, everyone: tuple[Finding, ...], idle: float) -> str:
     if not rivals:
         return ""
     rival = max(rivals, key=lambda f: f.confidence)
-    return f"{CAUSES[rival.rule]} may explain the same time; {DECIDES[frozenset((one.rule, rival.rule))]}."
+    return say(
+        "rival.may_explain", cause=CAUSES[rival.rule], decides=DECIDES[frozenset((one.rule, rival.rule))]
+    )

@@ -43,6 +43,7 @@ from perfzero.diagnose.verdict import Finding, Remedy
 from perfzero.series.stats import weighted_mean
 from perfzero.text import percent
 from perfzero.values import Samples
+from perfzero.words.said import say
 
 BoolArray = NDArray[np.bool_]
 
@@ -73,15 +74,13 @@ def fp32_path(e: Evidence) -> Finding | None:
     expected, stopped = gain.precision(e, share, pipe=pipe, certain=certain, dtype=first)
     return Finding(
         rule="fp32_path",
-        title=f"The tensor cores rest while FP32 arithmetic takes {percent(share)} of the time.",
+        title=say("fp32.title", share=percent(share)),
         severity=of_share(share, watch=COMPUTE_WATCH, bad=COMPUTE_BAD),
         share=share,
         confidence=e.confidence(share, over=COMPUTE_WATCH, certainty=0.95),
         because=(
-            f"the FP32 pipe is at {percent(pipe)} of its peak and the tensor cores at "
-            f"{percent(e.while_busy('tensor_active'))}; normalisation and elementwise work stay far "
-            "below that",
-            f"memory is not the reason: DRAM at {percent(e.dram_share)} of its practical roof",
+            say("fp32.pipe", pipe=percent(pipe), tensor=percent(e.while_busy("tensor_active"))),
+            say("fp32.not_memory", dram=percent(e.dram_share)),
         ),
         gain=expected,
         remedies=tuple(with_gain(offer) for offer in offers),
@@ -108,12 +107,12 @@ def fp64_path(e: Evidence) -> Finding | None:
     if not share >= COMPUTE_WATCH.value:
         return None
     expected, stopped = gain.double(e, share, by_tensor=by_tensor)
-    seen = [f"the FP64 pipe is at {percent(e.while_busy('fp64_active'))} of its peak"]
+    seen = [say("fp64.pipe", pipe=percent(e.while_busy("fp64_active")))]
     if by_tensor:
-        seen.append(f"the tensor cores multiply float64 {percent(matrix)} of the busy time")
+        seen.append(say("fp64.by_tensor", share=percent(matrix)))
     return Finding(
         rule="fp64_path",
-        title=f"Double-precision arithmetic takes {percent(share)} of the time.",
+        title=say("fp64.title", share=percent(share)),
         severity=of_share(share, watch=COMPUTE_WATCH, bad=COMPUTE_BAD),
         share=share,
         # The pipe is certain; that it is not wanted is not.
@@ -146,21 +145,22 @@ def tensor_starved(e: Evidence) -> Finding | None:
         # it is the mix of kernels that every network has.
         recovered=RECOVER_STARVED if throughout else RECOVER_LATENCY,
         traffic={"tensor": 0.0},
-        assumption=f"{'15 to 80' if throughout else '10 to 50'} % of that time can be saved by kernels that "
-        "feed the tensor cores better",
+        assumption=say("gain.fed_throughout") if throughout else say("gain.fed_in_part"),
     )
     return Finding(
         rule="tensor_starved",
-        title=f"The tensor cores are kept waiting {percent(share)} of the time, and not by memory bandwidth.",
+        title=say("starved_tensor.title", share=percent(share)),
         severity=of_share(share, watch=LATENCY_WATCH, bad=COMPUTE_BAD),
         share=share,
         confidence=e.confidence(share, over=LATENCY_WATCH, classes=("latency",), certainty=0.8),
         because=(
-            f"meanwhile the tensor cores reach {percent(inside)} and DRAM "
-            f"{percent(e.split.while_in('latency', rates.memory))} of what they can, though "
-            f"{percent(e.split.while_in('latency', rates.sm))} of the SMs hold work",
-            "that is what an unsuitable layout, unsuitable shapes, conversions between kernels, or small "
-            "products look like",
+            say(
+                "starved_tensor.meanwhile",
+                tensor=percent(inside),
+                memory=percent(e.split.while_in("latency", rates.memory)),
+                sm=percent(e.split.while_in("latency", rates.sm)),
+            ),
+            say("starved_tensor.looks_like"),
         ),
         gain=expected,
         remedies=remedies_for("tensor_starved", e),
@@ -180,17 +180,17 @@ def small_grid(e: Evidence) -> Finding | None:
         share,
         recovered=RECOVER_SMALL,
         speedup=(2.0, 1.0 / sm if sm > 0 else math.inf),
-        assumption="20 to 80 % of that time can be batched, overlapped or fused",
+        assumption=say("gain.batched"),
     )
     smi = e.level("smi_utilization")
-    myth = f"; nvidia-smi says {percent(smi)}" if math.isfinite(smi) else ""
+    myth = say("small_grid.smi", smi=percent(smi)) if math.isfinite(smi) else ""
     return Finding(
         rule="small_grid",
-        title=f"The kernels are too small for this GPU {percent(share)} of the time.",
+        title=say("small_grid.title", share=percent(share)),
         severity=of_share(share, watch=COMPUTE_WATCH, bad=COMPUTE_BAD),
         share=share,
         confidence=e.confidence(share, over=COMPUTE_WATCH, classes=("small_grid",), certainty=0.95),
-        because=(f"kernels run, but only {percent(sm)} of the SMs have work in that time{myth}",),
+        because=(say("small_grid.sms", sm=percent(sm), myth=myth),),
         gain=expected,
         remedies=remedies_for("small_grid", e),
         next_limit=stopped or gain.next_limit(e, expected, eased=("small_grid",)),
@@ -208,17 +208,17 @@ def wave_tail(e: Evidence) -> Finding | None:
         e,
         lost,
         recovered=RECOVER_TAIL,
-        assumption="up to half of it can be filled by other work or other tiles",
+        assumption=say("gain.tail_filled"),
     )
     severity: Literal["info", "watch"] = "watch" if lost >= TAIL_WATCH.value else "info"
     return Finding(
         rule="wave_tail",
-        title=f"SMs run out of work at the end of kernels: {percent(lost)} of their time is lost so.",
+        title=say("tail.title", lost=percent(lost)),
         severity=severity,
         share=lost,
         # Two kernels of which the second is small look like the tail of the first.
         confidence=e.confidence(lost, over=TAIL_INFO, certainty=0.6),
-        because=("in the zoom bursts the number of busy SMs falls and rises again while a kernel runs",),
+        because=(say("tail.zoom"),),
         gain=expected,
         remedies=remedies_for("wave_tail", e) if severity == "watch" else (),
         next_limit=stopped,
@@ -271,23 +271,25 @@ def latency_bound(e: Evidence) -> Finding | None:
         e,
         share,
         recovered=RECOVER_LATENCY,
-        assumption="10 to 50 % of that time can be saved by better kernels",
+        assumption=say("gain.better_kernels"),
     )
     rates = e.rates
     return Finding(
         rule="latency_bound",
-        title=f"Kernels wait for their own latencies {percent(share)} of the time.",
+        title=say("latency.title", share=percent(share)),
         severity=of_share(share, watch=LATENCY_WATCH, bad=COMPUTE_BAD),
         share=share,
         confidence=e.confidence(
             share, over=LATENCY_WATCH, classes=("latency",), certainty=0.4 if blind else 0.75
         ),
         because=(
-            f"in that time DRAM is at {percent(e.split.while_in('latency', rates.memory))}, the "
-            "tensor cores at "
-            f"{percent(e.split.while_in('latency', rates.tensor))} and the FP32 pipe at "
-            f"{percent(e.split.while_in('latency', rates.fp32))} of what they can, with "
-            f"{percent(e.split.while_in('latency', rates.sm))} of the SMs occupied",
+            say(
+                "latency.meanwhile",
+                memory=percent(e.split.while_in("latency", rates.memory)),
+                tensor=percent(e.split.while_in("latency", rates.tensor)),
+                fp32=percent(e.split.while_in("latency", rates.fp32)),
+                sm=percent(e.split.while_in("latency", rates.sm)),
+            ),
         ),
         gain=expected,
         remedies=remedies_for("latency_bound", e),
@@ -310,14 +312,10 @@ def well_used(e: Evidence) -> Finding | None:
     busy = weighted_mean(e.rates.tensor, e.rates.busy_s)
     return Finding(
         rule="well_used",
-        title=f"The GPU is well used: its tensor cores are the limit {percent(tensor)} of the time.",
+        title=say("well_used.title", tensor=percent(tensor)),
         severity="info",
         share=tensor,
         confidence=e.confidence(tensor, over=WELL_TENSOR, classes=("tensor",), certainty=0.95),
-        because=(
-            f"active {percent(e.level('gr_active'))} of the time, the tensor cores at {percent(busy)} "
-            "of what they "
-            f"reach in practice while active",
-        ),
-        next_limit="the arithmetic itself: narrower types or a better algorithm",
+        because=(say("well_used.because", active=percent(e.level("gr_active")), busy=percent(busy)),),
+        next_limit=say("well_used.next"),
     )

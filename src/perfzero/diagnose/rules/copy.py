@@ -28,6 +28,7 @@ from perfzero.diagnose.thresholds import (
 )
 from perfzero.diagnose.verdict import Finding
 from perfzero.text import percent, quantity
+from perfzero.words.said import say
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +76,28 @@ def pageable_copies(e: Evidence) -> Finding | None:
         recovered=RECOVER_STAGING,
         speedup=(PINNED_AT_LEAST, STAGING_VARIES / of_link),
         traffic={"pcie": 0.0},  # the speed-up says already how fast the link is
-        assumption=f"copies run half as fast again from pinned memory, or at the link's "
-        f"{quantity(e.roofs.pcie, 'bytes/s')}",
+        assumption=say("gain.pinned", pcie=quantity(e.roofs.pcie, "bytes/s")),
     )
     return Finding(
         rule="pageable_copies",
-        title=f"The GPU waits for copies from ordinary memory {percent(share)} of the time.",
+        title=say("pageable.title", share=percent(share)),
         severity=of_share(share, watch=IDLE_WATCH, bad=IDLE_BAD),
         share=share,
         # Many small copies look alike: the engine has a fixed cost for each.
         confidence=e.confidence(share, over=IDLE_WATCH, classes=("copy",), certainty=0.9),
         because=(
-            f"copies {'to' if copying.to_gpu else 'from'} the GPU run at "
-            f"{quantity(copying.bytes_per_s, 'bytes/s')} "
-            f"on a link that carries {quantity(e.roofs.pcie, 'bytes/s')}",
-            f"the copy engine works {percent(copying.engine)} of that time; the rest goes into "
-            "staging on the host",
+            say(
+                "pageable.to_gpu",
+                rate=quantity(copying.bytes_per_s, "bytes/s"),
+                roof=quantity(e.roofs.pcie, "bytes/s"),
+            )
+            if copying.to_gpu
+            else say(
+                "pageable.from_gpu",
+                rate=quantity(copying.bytes_per_s, "bytes/s"),
+                roof=quantity(e.roofs.pcie, "bytes/s"),
+            ),
+            say("pageable.engine", engine=percent(copying.engine)),
         ),
         gain=expected,
         remedies=remedies_for("pageable_copies", e),
@@ -107,38 +114,48 @@ def transfer_bound(e: Evidence) -> Finding | None:
     copying = while_copying(e)
     # A full link holds the GPU up even while kernels run: they read host memory or wait for it.
     concerned = max(share, of_link) if full else share
-    because = [f"PCIe carries {percent(of_link)} of what it can over all time"]
+    because = [say("transfer.link", share=percent(of_link))]
     reads = host_reads(e)
     if reads is not None:
         because.insert(
             0,
-            f"kernels {'read' if reads.to_gpu else 'write to'} host memory in place, at "
-            f"{quantity(reads.bytes_per_s, 'bytes/s')}: the copy engine works {percent(reads.engine)} of "
-            "that time",
+            say(
+                "transfer.reads_host",
+                rate=quantity(reads.bytes_per_s, "bytes/s"),
+                engine=percent(reads.engine),
+            )
+            if reads.to_gpu
+            else say(
+                "transfer.writes_host",
+                rate=quantity(reads.bytes_per_s, "bytes/s"),
+                engine=percent(reads.engine),
+            ),
         )
     elif copying is not None:
         because.insert(
             0,
-            f"copies {'to' if copying.to_gpu else 'from'} the GPU run at "
-            f"{quantity(copying.bytes_per_s, 'bytes/s')}",
+            say("transfer.to_gpu", rate=quantity(copying.bytes_per_s, "bytes/s"))
+            if copying.to_gpu
+            else say("transfer.from_gpu", rate=quantity(copying.bytes_per_s, "bytes/s")),
         )
     expected, stopped = gain.expect(
         e,
         concerned,
         recovered=RECOVER_COPY,
         traffic={"pcie": 0.0} if full else None,
-        assumption="the data lies in device memory"
+        assumption=say("gain.in_device_memory")
         if reads is not None
-        else "the bytes need not be copied"
+        else say("gain.not_copied")
         if full
-        else "copies are overlapped with work",
+        else say("gain.overlapped"),
     )
     return Finding(
         rule="transfer_bound",
-        title=f"Copies between host and GPU hold it up {percent(concerned)} of the time."
+        title=say("transfer.title", share=percent(concerned))
         if reads is None
-        else f"Kernels wait for host memory, which they {'read' if reads.to_gpu else 'write'} over PCIe, "
-        f"{percent(concerned)} of the time.",
+        else say("transfer.reading_title", share=percent(concerned))
+        if reads.to_gpu
+        else say("transfer.writing_title", share=percent(concerned)),
         severity=of_share(concerned, watch=IDLE_WATCH, bad=IDLE_BAD),
         share=concerned,
         confidence=e.confidence(

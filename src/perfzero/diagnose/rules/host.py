@@ -20,6 +20,7 @@ from perfzero.diagnose.thresholds import (
 )
 from perfzero.diagnose.verdict import Finding, Gain
 from perfzero.text import percent
+from perfzero.words.said import listed, say
 
 NAMED = 5
 """Leftovers told in a finding; more of them would not be read."""
@@ -33,16 +34,14 @@ def debug_leftovers(e: Evidence) -> Finding | None:
     cause = _blocking_is_the_cause(e, found)
     felt = [one for one in found if _felt(e, one.slows)]
     first = sorted(found, key=lambda one: (one not in felt, found.index(one)))[:NAMED]
-    because = [f"{one.name}: {one.what}" for one in first]
+    because = [say("leftover.is_on", name=one.name, what=one.what) for one in first]
     idle = e.idle_unclaimed
     severity: Literal["info", "watch", "bad"] = "watch" if felt else "info"
-    title = f"Left on for debugging: {', '.join(one.name for one in first)}."
+    title = say("leftover.title", names=listed(one.name for one in first))
     if cause:
         severity = "bad"
-        title = f"{LAUNCH_BLOCKING} is set, and the GPU waits for its host {percent(idle)} of the time."
-        because.insert(
-            0, "the gaps between kernels are shorter than a millisecond, and come after each of them"
-        )
+        title = say("leftover.blocking", name=LAUNCH_BLOCKING, idle=percent(idle))
+        because.insert(0, say("leftover.gaps"))
     expected = _gain(e) if cause else None
     return Finding(
         rule="debug_leftovers",
@@ -90,5 +89,5 @@ def _gain(e: Evidence) -> Gain | None:
         e,
         e.share("idle"),
         recovered=RECOVER_SYNC,
-        assumption="between a third and nearly all of the waits can go",
+        assumption=say("gain.waits_can_go"),
     )[0]

@@ -44,16 +44,14 @@ from perfzero.diagnose.thresholds import (
 from perfzero.diagnose.verdict import Finding
 from perfzero.series.rare import PAUSE_S
 from perfzero.text import count, duration, percent, quantity
+from perfzero.words.said import say
 
-FROM_DISK = "the input keeps up, or nearly, once it comes from a faster disk or is read ahead"
+FROM_DISK = say("gain.from_disk")
 """What a gain rests on where a disk is what holds the input up."""
 
 
-_MAYBE_WAITS = ": it waits for something outside, a lock or a sleep"
-_MAYBE_BUSY = ": it computes, loads data itself, or spins"
-_MAYBE_SLOW = ", waiting (spinning counts) or in slow host code"
-SUPPOSED = (_MAYBE_WAITS, _MAYBE_BUSY, _MAYBE_SLOW)
-"""How sentences end on what the host may be doing, which counters alone do not tell: stacks answer it."""
+SUPPOSED = "maybe"
+"""The field for what the host may be doing, which counters alone do not tell: stacks answer it."""
 
 
 def launch_bound(e: Evidence) -> Finding | None:
@@ -72,22 +70,21 @@ def _launch_bound_throughout(e: Evidence) -> Finding | None:
     if not throughout or not (kernel < TINY_KERNEL.value or launches >= FAST_LAUNCHES.value):
         return None
     expected, stopped = gain.graph(e, idle)
-    certainty, host = 0.95, f", main thread {percent(main)} of a core"
+    certainty, host = 0.95, say("launch.main_thread", main=percent(main))
     if math.isnan(main):
         # A wait after each kernel leaves the queue as empty as a late launch does.
-        certainty, host = (0.7 if math.isnan(queue.ahead) else 0.85), "; its host activity is unknown"
+        certainty, host = (0.7 if math.isnan(queue.ahead) else 0.85), say("launch.host_unknown")
     return Finding(
         rule="launch_bound",
-        title=f"The GPU waits for kernel launches {percent(idle)} of the time.",
+        title=say("launch.title", idle=percent(idle)),
         severity=of_share(idle, watch=IDLE_WATCH, bad=IDLE_BAD),
         share=idle,
         confidence=e.confidence(idle, over=IDLE_WATCH, classes=("idle",), certainty=certainty),
         because=(
             *_queue_in_words(queue),
             *_ahead_in_words(queue),
-            f"{count(launches)} kernels/s of {duration(kernel)} each{host}",
-            f"{percent(e.split.fine_idle)} of the idle time lies between kernels less than a "
-            "millisecond apart",
+            say("launch.rate", launches=count(launches), kernel=duration(kernel), host=host),
+            say("launch.fine_idle", fine_idle=percent(e.split.fine_idle)),
         ),
         gain=expected,
         remedies=remedies_for("launch_bound", e),
@@ -104,16 +101,17 @@ def _launch_bound_in_part(e: Evidence) -> Finding | None:
     # The thread that launches is busy in that part at least.
     if not share >= IDLE_WATCH.value or main < MAIN_BUSY.value * late.of_time:
         return None
-    step = f" of each step of {duration(e.step_s)}" if e.step_s is not None else ""
+    step = say("launch.of_each_step", step=duration(e.step_s)) if e.step_s is not None else ""
+    queued = say("launch.none_queued") if late.seen else ""
     expected, stopped = gain.expect(
         e,
         share,
         recovered=RECOVER_LAUNCH,
-        assumption="the gaps between the kernels there shrink by 70 % at least",
+        assumption=say("gain.gaps_there_shrink"),
     )
     return Finding(
         rule="launch_bound",
-        title=f"The GPU waits for kernel launches {percent(share)} of the time.",
+        title=say("launch.title", idle=percent(share)),
         severity=of_share(share, watch=IDLE_WATCH, bad=IDLE_BAD),
         share=share,
         # Without the queue a wait after each kernel looks the same.
@@ -121,10 +119,15 @@ def _launch_bound_in_part(e: Evidence) -> Finding | None:
             share, over=IDLE_WATCH, classes=("idle",), certainty=0.9 if late.seen else 0.7
         ),
         because=(
-            f"in one part, {percent(late.of_time)}{step}, {count(late.launches_per_s)} kernels/s of "
-            f"{duration(late.kernel_s)} each are launched one by one"
-            f"{', and none waits in the queue' if late.seen else ''}",
-            f"that part holds {percent(late.of_idle)} of the idle time; elsewhere the launches come in time",
+            say(
+                "launch.in_part",
+                of_time=percent(late.of_time),
+                step=step,
+                launches=count(late.launches_per_s),
+                kernel=duration(late.kernel_s),
+                queued=queued,
+            ),
+            say("launch.elsewhere", of_idle=percent(late.of_idle)),
         ),
         gain=expected,
         remedies=remedies_for("launch_bound", e),
@@ -141,21 +144,19 @@ def sync_bound(e: Evidence) -> Finding | None:
     # A host that never has the next command waiting is not one that waits now and then.
     if not launches >= SOME_LAUNCHES.value or queue.ahead < HOST_LATE.value:
         return None
-    expected, stopped = gain.expect(
-        e, idle, recovered=RECOVER_SYNC, assumption="between a third and nearly all of the waits can go"
-    )
+    expected, stopped = gain.expect(e, idle, recovered=RECOVER_SYNC, assumption=say("gain.waits_can_go"))
     main = e.level("host_main_cpu")
     because = [
         *_queue_in_words(queue),
         *_ahead_in_words(queue),
-        f"kernels of {duration(kernel)} on average would hide their launches if the host ran ahead, "
-        f"yet gaps of less than a millisecond make {percent(e.split.fine_idle)} of the idle time",
+        say("sync.would_hide", kernel=duration(kernel), fine_idle=percent(e.split.fine_idle)),
     ]
     if math.isfinite(main):
-        because.append(f"main thread {percent(main)} of a core{_MAYBE_SLOW}")
+        maybe = say("sync.maybe_slow")
+        because.append(say("sync.main_thread", main=percent(main), maybe=maybe))
     found = Finding(
         rule="sync_bound",
-        title=f"Host and GPU wait for each other {percent(idle)} of the time.",
+        title=say("sync.title", idle=percent(idle)),
         severity=of_share(idle, watch=IDLE_WATCH, bad=IDLE_BAD),
         share=idle,
         # Slow host code between launches looks the same from outside, unless the host is seen to run ahead.
@@ -183,18 +184,17 @@ def queue_wait(e: Evidence) -> Finding | None:
         e,
         share,
         recovered=RECOVER_QUEUE,
-        assumption="between a fifth and nearly all of the waits can be avoided or filled",
+        assumption=say("gain.queue_waits_can_go"),
     )
     return Finding(
         rule="queue_wait",
-        title=f"Work waits in the GPU's queue, and nothing runs, {percent(share)} of the time.",
+        title=say("queue.title", share=percent(share)),
         severity=of_share(share, watch=IDLE_WATCH, bad=IDLE_BAD),
         share=share,
         confidence=e.confidence(share, over=IDLE_WATCH, classes=("idle",), certainty=0.9),
         because=(
-            f"the queue waited for a semaphore {percent(queue.waiting)} of the time without a kernel, and no "
-            "copy ran meanwhile",
-            "so it waits for another stream, for a function that runs on the host, or for another GPU",
+            say("queue.semaphore", waiting=percent(queue.waiting)),
+            say("queue.so_it_waits"),
         ),
         gain=expected,
         remedies=remedies_for("queue_wait", e),
@@ -212,7 +212,7 @@ def input_starved(e: Evidence) -> Finding | None:
         return None
     workers, worker_cpu = e.level("host_workers"), e.level("host_worker_cpu")
     also: dict[str, float] = {}
-    lowest, assumption = math.inf, "the input keeps up, or nearly, if the cores do"
+    lowest, assumption = math.inf, say("gain.cores_keep_up")
     io, disk = e.level("host_io_wait"), e.level("host_disk_read_bytes")
     if workers >= 1 and worker_cpu >= WORKER_BUSY.value:
         certainty = 0.95
@@ -222,18 +222,16 @@ def input_starved(e: Evidence) -> Finding | None:
             lowest = max(1.0, CORE_SHARED / also["cores"]) if also["cores"] > 0 else math.inf
         elif e.level("host_cpu_busy") >= CPU_FULL.value:
             lowest = 1.0
-            assumption = (
-                "no core is left for more loaders, so the input keeps up only with less work per sample"
-            )
+            assumption = say("gain.no_core_left")
         else:
-            assumption = "the input keeps up, or nearly, with a higher CPU quota or less work per sample"
-        cause = f"meanwhile {round(workers)} loader processes are at {percent(worker_cpu)} of a core each"
+            assumption = say("gain.quota_or_less")
+        cause = say("input.workers_busy", workers=round(workers), cpu=percent(worker_cpu))
     elif io >= IO_WAIT.value:
         assumption = FROM_DISK
-        certainty, cause = 0.8, f"the program is blocked on a disk {percent(io)} of the time"
+        certainty, cause = 0.8, say("input.blocked_on_disk", io=percent(io))
     elif disk >= DISK_READS.value:
         assumption = FROM_DISK
-        certainty, cause = 0.7, f"the program reads {quantity(disk, 'bytes/s')} from disk"
+        certainty, cause = 0.7, say("input.reads_disk", disk=quantity(disk, "bytes/s"))
     else:
         return None
     expected, stopped = gain.expect(
@@ -246,14 +244,14 @@ def input_starved(e: Evidence) -> Finding | None:
     )
     return Finding(
         rule="input_starved",
-        title=f"The GPU waits for data {percent(idle)} of the time.",
+        title=say("input.title", idle=percent(idle)),
         severity=of_share(idle, watch=IDLE_WATCH, bad=IDLE_BAD),
         share=idle,
         confidence=e.confidence(idle, over=IDLE_WATCH, classes=("idle",), certainty=certainty),
         because=(
             *_queue_in_words(e.idle.queue),
             _empty_stretches(e),
-            f"{cause}, and the main thread uses only {percent(main)} of a core",
+            say("input.main_thread", cause=cause, main=percent(main)),
         ),
         gain=expected,
         remedies=remedies_for("input_starved", e),
@@ -277,9 +275,9 @@ def host_starved(e: Evidence) -> Finding | None:
         e,
         idle,
         recovered=RECOVER_HOST,
-        assumption="between a third and nearly all of the idle time can be filled",
+        assumption=say("gain.idle_can_be_filled"),
     )
-    why = " while its host is held back" if held_back else ""
+    why = say("starved.held_back") if held_back else ""
     # Launches that come too late would show in short gaps, if samples were short enough to show these.
     blind = (
         e.split is not None and math.isnan(e.split.fine_idle) and e.level("launches") >= SOME_LAUNCHES.value
@@ -288,7 +286,7 @@ def host_starved(e: Evidence) -> Finding | None:
     vague = (blind or in_pauses) and not held_back
     return Finding(
         rule="host_starved",
-        title=f"The GPU has nothing to do {percent(idle)} of the time{why}.",
+        title=say("starved.title", idle=percent(idle), why=why),
         severity=of_share(idle, watch=IDLE_WATCH, bad=IDLE_BAD),
         share=idle,
         confidence=e.confidence(idle, over=IDLE_WATCH, classes=("idle",), certainty=0.45 if vague else 0.9),
@@ -312,14 +310,12 @@ def _idle_by_smi(e: Evidence) -> Finding | None:
         return None
     return Finding(
         rule="host_starved",
-        title=f"No kernel runs on the GPU {percent(idle)} of the time.",
+        title=say("starved.no_kernel", idle=percent(idle)),
         severity=of_share(idle, watch=IDLE_WATCH, bad=IDLE_BAD),
         share=idle,
         confidence=e.confidence(idle, over=IDLE_WATCH),
-        because=(f"nvidia-smi's utilisation is {percent(1.0 - idle)}", _host_in_words(e)),
-        gain=gain.expect(e, idle, recovered=RECOVER_HOST, assumption="part of the idle time can be filled")[
-            0
-        ],
+        because=(say("starved.smi", smi=percent(1.0 - idle)), _host_in_words(e)),
+        gain=gain.expect(e, idle, recovered=RECOVER_HOST, assumption=say("gain.part_of_idle"))[0],
         remedies=remedies_for("host_starved", e),
     )
 
@@ -335,37 +331,31 @@ def _queue_in_words(queue: IdleTime) -> tuple[str, ...]:
     if not queue.empty >= RESOLVED.value:
         return ()
     empty = percent(queue.empty)
-    return (f"the GPU's queue was empty {empty} of the idle time: the host had submitted nothing",)
+    return (say("idle.queue_empty", empty=empty),)
 
 
 def _ahead_in_words(queue: IdleTime) -> tuple[str, ...]:
     """How far the host runs ahead, where that is telling."""
     ahead = percent(queue.ahead)
     if queue.ahead >= HOST_AHEAD.value:
-        return (f"the next command waits already {ahead} of the time a kernel runs: launches come in time",)
+        return (say("idle.host_ahead", ahead=ahead),)
     if queue.ahead < HOST_LATE.value:
-        return (
-            f"the next command waits only {ahead} of the time a kernel runs: it comes too late, or only "
-            "when the last kernel has ended",
-        )
+        return (say("idle.host_late", ahead=ahead),)
     return ()
 
 
 def _pauses_in_words(e: Evidence, in_pauses: bool) -> tuple[str, ...]:
     if not in_pauses:
         return ()
-    return (
-        f"{percent(e.paused)} of the idle time lies in pauses of {duration(PAUSE_S)} or more, which may be "
-        "stalls between steps or a wait in each",
-    )
+    return (say("idle.in_pauses", paused=percent(e.paused), length=duration(PAUSE_S)),)
 
 
 def _empty_stretches(e: Evidence) -> str:
     active = e.level("gr_active")
-    step = f" in each step of {duration(e.step_s)}" if e.step_s is not None else ""
+    step = say("idle.in_each_step", step=duration(e.step_s)) if e.step_s is not None else ""
     if e.split is not None and e.split.fine_idle < FINE_IDLE.value:
-        return f"active {percent(active)} of the time, and idle for milliseconds at a stretch{step}"
-    return f"active {percent(active)} of the time{step}"
+        return say("idle.long_stretches", active=percent(active), step=step)
+    return say("idle.active", active=percent(active), step=step)
 
 
 def _host_in_words(e: Evidence) -> str:
@@ -373,15 +363,15 @@ def _host_in_words(e: Evidence) -> str:
     main = e.level("host_main_cpu")
     if quota_bites(e):
         held = percent(e.level("host_throttled"))
-        return f"the container's CPU quota holds the program back {held} of the time"
+        return say("host.quota", held=held)
     if waits_for_core(e):
-        return f"the main thread waits for a free core {percent(e.level('host_runqueue_wait'))} of the time"
+        return say("host.waits_for_core", share=percent(e.level("host_runqueue_wait")))
     if math.isnan(main):
-        return "what the host did meanwhile is unknown"
+        return say("host.unknown")
     if main >= MAIN_BUSY.value:
-        return f"the main thread is at {percent(main)} of a core{_MAYBE_BUSY}"
+        maybe = say("host.maybe_busy")
+        return say("host.main_busy", main=percent(main), maybe=maybe)
     if e.level("host_worker_cpu") >= WORKER_BUSY.value:
-        return f"other processes of the program work, the main thread is at {percent(main)} of a core"
-    return (
-        f"the main thread is at {percent(main)} of a core and nobody else in the program works{_MAYBE_WAITS}"
-    )
+        return say("host.others_work", main=percent(main))
+    maybe = say("host.maybe_waits")
+    return say("host.nobody_works", main=percent(main), maybe=maybe)

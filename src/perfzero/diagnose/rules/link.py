@@ -12,6 +12,7 @@ from perfzero.diagnose.rules._severity import of_share
 from perfzero.diagnose.thresholds import COMM_BAD, COMM_WATCH, IDLE_INFO, RECOVER_COMM, SWITCHING
 from perfzero.diagnose.verdict import Finding, Gain
 from perfzero.text import percent, quantity
+from perfzero.words.said import listed, say
 
 
 def comm_exposed(e: Evidence) -> Finding | None:
@@ -23,13 +24,13 @@ def comm_exposed(e: Evidence) -> Finding | None:
         e,
         share,
         recovered=RECOVER_COMM,
-        assumption="30 to 90 % of the communication can be hidden behind work",
+        assumption=say("gain.hidden"),
     )
     by_nvlink = e.level("nvlink_rx_bytes") > 0
     moved = e.level("nvlink_rx_bytes" if by_nvlink else "pcie_rx_bytes")
     return Finding(
         rule="comm_exposed",
-        title=f"Communication between GPUs takes {percent(share)} of the time with nothing beside it.",
+        title=say("comm.title", share=percent(share)),
         severity=of_share(share, watch=COMM_WATCH, bad=COMM_BAD),
         share=share,
         # Over PCIe a copy to the host in both directions looks the same.
@@ -37,8 +38,7 @@ def comm_exposed(e: Evidence) -> Finding | None:
             share, over=COMM_WATCH, classes=("communication",), certainty=0.95 if by_nvlink else 0.6
         ),
         because=(
-            f"{'NVLink' if by_nvlink else 'PCIe'} receives {quantity(moved, 'bytes/s')} while few SMs "
-            "have work",
+            say("comm.receives", link="NVLink" if by_nvlink else "PCIe", rate=quantity(moved, "bytes/s")),
         ),
         gain=expected,
         remedies=remedies_for("comm_exposed", e),
@@ -60,12 +60,12 @@ def link_degraded(e: Evidence) -> Finding | None:
     felt = share >= IDLE_INFO.value
     return Finding(
         rule="link_degraded",
-        title=f"The PCIe link runs at generation {generation} x{width} instead of {built[0]} x{built[1]}.",
+        title=say("link.title", generation=generation, width=width, most=built[0], widest=built[1]),
         severity="watch" if felt else "info",
         share=share if felt else 0.0,
         # A link at rest is slowed down on purpose; the highest speed seen during copies counts.
         confidence=e.confidence(share, over=IDLE_INFO, certainty=0.9) if felt else e.quality * 0.4,
-        because=("the highest generation and width NVML reported while the program ran",),
+        because=(say("link.highest"),),
         remedies=remedies_for("link_degraded", e) if felt else (),
     )
 
@@ -78,14 +78,12 @@ def gpu_shared(e: Evidence) -> Finding | None:
     felt = switching > SWITCHING.value
     because = []
     if others:
-        because.append(f"other processes hold a context: pid {', '.join(str(p) for p in others[:5])}")
+        because.append(say("shared.others", pids=listed(str(p) for p in others[:5])))
     if felt:
-        because.append(
-            f"switching between programs takes {percent(switching)} of the time; gr_active counts it as work"
-        )
+        because.append(say("shared.switching", share=percent(switching)))
     return Finding(
         rule="gpu_shared",
-        title="The GPU is shared with other programs.",
+        title=say("shared.title"),
         severity="watch" if felt else "info",
         share=switching if felt else 0.0,
         confidence=e.confidence(switching, over=SWITCHING) if felt else e.quality * 0.5,
@@ -98,4 +96,4 @@ def gpu_shared(e: Evidence) -> Finding | None:
 def _alone(e: Evidence) -> Gain:
     """What the program may gain by itself on the GPU: the turns of the others, which are not known."""
     programs = max(2.0, np.nan_to_num(e.level("processes")))
-    return Gain(1.0, float(programs), f"each of {programs:.0f} programs takes an equal turn at most")
+    return Gain(1.0, float(programs), say("gain.equal_turns", programs=f"{programs:.0f}"))

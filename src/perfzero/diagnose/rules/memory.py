@@ -31,6 +31,7 @@ from perfzero.diagnose.thresholds import (
 from perfzero.diagnose.verdict import Finding
 from perfzero.series.stats import weighted_mean
 from perfzero.text import percent, quantity
+from perfzero.words.said import say
 
 
 def memory_bound(e: Evidence) -> Finding | None:
@@ -39,26 +40,27 @@ def memory_bound(e: Evidence) -> Finding | None:
     if not share >= MEMORY_INFO.value:
         return None
     because = [
-        f"DRAM moves {quantity(e.dram_bytes_per_s, 'bytes/s')}, {percent(e.dram_share)} of the "
-        f"{quantity(e.roofs.dram, 'bytes/s')} it can in practice; the tensor cores work "
-        f"{percent(e.level('tensor_active'))} of the time"
+        say(
+            "memory.moves",
+            rate=quantity(e.dram_bytes_per_s, "bytes/s"),
+            share=percent(e.dram_share),
+            roof=quantity(e.roofs.dram, "bytes/s"),
+            tensor=percent(e.level("tensor_active")),
+        )
     ]
     hit, reuse = e.l2_hit, e.reuse
     amplification = 1.0 / reuse if reuse > 0 else float("nan")
     if hit < HIT_LOW.value or amplification > AMPLIFICATION_WATCH.value:
         said = (
-            f"L2 hit {percent(hit)}"
+            say("memory.l2_hit", hit=percent(hit))
             if hit < HIT_LOW.value
-            else f"{percent(amplification)} of L2 bytes come from DRAM"
+            else say("memory.from_dram", share=percent(amplification))
         )
-        because.append(f"little is used twice ({said}): streaming, or a layout or tiling that defeats the L2")
+        because.append(say("memory.little_reuse", seen=said))
     read, write = e.level("dram_read_bytes"), e.level("dram_write_bytes")
     if write_heavy(e):
         because.append(
-            f"write-heavy, {write / read:.1f} times as many writes as reads: an optimizer, fills, or stored "
-            "activations"
-            if read > 0
-            else "write-heavy, nothing but writes: fills"
+            say("memory.write_heavy", times=f"{write / read:.1f}") if read > 0 else say("memory.only_writes")
         )
     if share >= WELL_BOUND.value and write <= READ_ONLY.value * read and _uses_what_it_reads(e):
         return _reads_on(e, share, because[0])
@@ -68,14 +70,12 @@ def memory_bound(e: Evidence) -> Finding | None:
         share,
         recovered=RECOVER_STREAM if streaming else RECOVER_MEMORY,
         traffic={"memory": 0.0},
-        assumption="15 to 80 % of the traffic can be fused away: the kernels hardly compute"
-        if streaming
-        else "15 to 50 % of the traffic can be fused away or halved in width",
+        assumption=say("gain.fused_all") if streaming else say("gain.fused_or_halved"),
     )
     severity = _severity(e, share)
     return Finding(
         rule="memory_bound",
-        title=f"Device memory is the limit {percent(share)} of the time.",
+        title=say("memory.title", share=percent(share)),
         severity=severity,
         share=share,
         confidence=e.confidence(share, over=MEMORY_INFO, classes=("memory",), certainty=0.95),
@@ -96,17 +96,16 @@ def _reads_on(e: Evidence, share: float, traffic: str) -> Finding:
     written = percent(e.level("dram_write_bytes") / e.level("dram_read_bytes"))
     return Finding(
         rule="memory_bound",
-        title=f"Memory is read at its limit {percent(share)} of the time, and hardly anything is written.",
+        title=say("memory.read_only", share=percent(share)),
         severity="info",
         share=share,
         # Several passes over the same data look the same.
         confidence=e.confidence(share, over=MEMORY_INFO, classes=("memory",), certainty=0.75),
         because=(
             traffic,
-            f"only {written} of what is read is written: weights are read, and nothing is left to fuse",
+            say("memory.weights_read", written=written),
         ),
-        next_limit="the bytes themselves: narrower weights, more requests for each time they are read, or "
-        "one pass over them instead of several",
+        next_limit=say("memory.next"),
     )
 
 
@@ -136,20 +135,23 @@ def l2_bound(e: Evidence) -> Finding | None:
         e,
         share,
         recovered=RECOVER_MEMORY,
-        assumption="15 to 50 % of what the SMs ask of the L2 can stay in shared memory",
+        assumption=say("gain.stays_in_shared"),
     )
     severity = _severity(e, share)
     return Finding(
         rule="l2_bound",
-        title=f"The L2 cache is the limit {percent(share)} of the time.",
+        title=say("l2.title", share=percent(share)),
         severity=severity,
         share=share,
         confidence=e.confidence(share, over=MEMORY_INFO, certainty=0.75),
         because=(
-            f"the SMs take {quantity(weighted_mean(moved[where], seconds), 'bytes/s')} from the L2, "
-            f"{percent(weighted_mean(use[where], seconds))} of the {quantity(e.roofs.l2, 'bytes/s')} it can "
-            "in practice",
-            f"DRAM is at {percent(weighted_mean(rates.memory[where], seconds))} of its roof",
+            say(
+                "l2.takes",
+                rate=quantity(weighted_mean(moved[where], seconds), "bytes/s"),
+                share=percent(weighted_mean(use[where], seconds)),
+                roof=quantity(e.roofs.l2, "bytes/s"),
+            ),
+            say("l2.dram", memory=percent(weighted_mean(rates.memory[where], seconds))),
         ),
         gain=expected,
         remedies=() if severity == "info" else remedies_for("l2_bound", e),

@@ -12,6 +12,7 @@ from perfzero.diagnose.thresholds import IDLE_BAD, IDLE_INFO, IDLE_WATCH, RECOVE
 from perfzero.diagnose.verdict import Finding
 from perfzero.series.rare import RareEvent
 from perfzero.text import duration, percent
+from perfzero.words.said import say
 
 
 def periodic_stall(e: Evidence) -> Finding | None:
@@ -21,11 +22,11 @@ def periodic_stall(e: Evidence) -> Finding | None:
         return None
     longest = e.stalls[0]
     expected, stopped = gain.expect(
-        e, share, recovered=RECOVER_STALL, assumption="half to nearly all of the stalls can go to a thread"
+        e, share, recovered=RECOVER_STALL, assumption=say("gain.stalls_to_thread")
     )
     return Finding(
         rule="periodic_stall",
-        title=f"The GPU stands still {percent(share)} of the time, in stalls between its usual steps.",
+        title=say("stall.title", share=percent(share)),
         severity=of_share(share, watch=IDLE_WATCH, bad=IDLE_BAD),
         share=share,
         # One or two may be chance; with a period they are the program's own, or a wait in each long step.
@@ -43,28 +44,30 @@ def _in_words(event: RareEvent) -> str:
     """How long and how often."""
     # The few that no window cut are the shortest ones.
     cut = math.isnan(event.length_s) or 2 * event.cut > event.count
-    length = f"at least {duration(event.longest_s)}" if cut else duration(event.length_s)
+    length = say("stall.at_least", length=duration(event.longest_s)) if cut else duration(event.length_s)
     often = ""
     if event.period_s is not None:
-        steps = "" if event.period_steps is None else f", every {event.period_steps:.0f} steps"
-        often = f", one every {duration(event.period_s)}{steps}"
-    return f"{event.count} stalls of {length} were seen{often}"
+        steps = (
+            "" if event.period_steps is None else say("stall.every_steps", steps=f"{event.period_steps:.0f}")
+        )
+        often = say("stall.one_every", period=duration(event.period_s), steps=steps)
+    return say("stall.seen", count=event.count, length=length, often=often)
 
 
 def _usual(e: Evidence) -> str:
     rest = max(0.0, e.share("idle") - e.idle.stalled)
-    step = f" of {duration(e.step_s)}" if e.step_s is not None else ""
-    return f"the usual step{step} leaves the GPU idle {percent(rest)} of the time only"
+    step = say("stall.of_step", step=duration(e.step_s)) if e.step_s is not None else ""
+    return say("stall.usual_step", step=step, rest=percent(rest))
 
 
 def _by_beat(e: Evidence) -> tuple[str, ...]:
     if not e.by_beat:
         return ()
-    return ("the work between them has a beat, but a wait in each step of very many beats looks the same",)
+    return (say("stall.beat"),)
 
 
 def _host(e: Evidence) -> tuple[str, ...]:
     main = e.level("host_main_cpu")
     if math.isnan(main):
         return ()
-    return (f"the main thread is at {percent(main)} of a core on average",)
+    return (say("stall.main_thread", main=percent(main)),)

@@ -10,6 +10,7 @@ from perfzero.diagnose.remedies import remedies_for
 from perfzero.diagnose.thresholds import AT_ROOF, CAPPED, CLOCK_LOSS, HOT
 from perfzero.diagnose.verdict import Finding, Gain
 from perfzero.text import percent, quantity
+from perfzero.words.said import say
 
 
 def power_capped(e: Evidence) -> Finding | None:
@@ -24,7 +25,7 @@ def power_capped(e: Evidence) -> Finding | None:
     felt = e.tier != "nvml" and not healthy and loss >= CLOCK_LOSS.value
     return Finding(
         rule="power_capped",
-        title=f"The board is at its power limit {percent(capped)} of the time.",
+        title=say("power.title", capped=percent(capped)),
         severity="watch" if felt else "info",
         share=loss,
         confidence=e.confidence(capped, over=CAPPED),
@@ -42,11 +43,14 @@ def thermal(e: Evidence) -> Finding | None:
     loss = _clock_loss(e)
     return Finding(
         rule="thermal",
-        title=f"The GPU slows itself down {percent(hot)} of the time, from heat or a power brake.",
+        title=say("thermal.title", hot=percent(hot)),
         severity="watch",
         share=max(loss, 0.0),
         confidence=e.confidence(hot, over=HOT),
-        because=(*_clock_in_words(e), f"temperature {e.level('temperature'):.0f} °C"),
+        because=(
+            *_clock_in_words(e),
+            say("thermal.temperature", temperature=f"{e.level('temperature'):.0f}"),
+        ),
         gain=_full_clock(e, loss),
         remedies=remedies_for("thermal", e),
     )
@@ -58,7 +62,7 @@ def _full_clock(e: Evidence, loss: float) -> Gain | None:
         return None
     # The pipes become faster with the clock; what they use of their roofs stays.
     most, _ = cap(e, traffic={"tensor": 0.0, "fma": 0.0})
-    return Gain(1.0, min(1.0 / (1.0 - loss), most), "the clock could rise to its maximum")
+    return Gain(1.0, min(1.0 / (1.0 - loss), most), say("gain.full_clock"))
 
 
 def _clock_loss(e: Evidence) -> float:
@@ -69,8 +73,10 @@ def _clock_loss(e: Evidence) -> float:
 
 def _clock_in_words(e: Evidence) -> tuple[str, ...]:
     most, limit = e.gpu.sm_clock_max_hz, e.gpu.power_limit_w
-    words = [f"SM clock {quantity(e.clock_hz, 'hertz')}" + (f" of {quantity(most, 'hertz')}" if most else "")]
+    of_most = say("power.of_clock", limit=quantity(most, "hertz")) if most else ""
+    words = [say("power.clock", clock=quantity(e.clock_hz, "hertz"), of=of_most)]
     power = e.level("power")
     if power > 0:
-        words.append(f"board power {power:.0f} W" + (f" of {limit:.0f} W" if limit else ""))
+        of_limit = say("power.of_power", limit=f"{limit:.0f}") if limit else ""
+        words.append(say("power.board", power=f"{power:.0f}", of=of_limit))
     return tuple(words)

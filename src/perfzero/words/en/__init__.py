@@ -6,6 +6,14 @@ from collections.abc import Mapping
 
 from perfzero.words.en.compare import COMPARE
 from perfzero.words.en.joints import JOINTS
+from perfzero.words.en.remedies import REMEDIES
 from perfzero.words.en.reports import REPORTS
+from perfzero.words.en.verdicts import VERDICTS
 
-CATALOGUE: Mapping[str, str] = {**JOINTS, **REPORTS, **COMPARE}
+CATALOGUE: Mapping[str, str] = {
+    **JOINTS,
+    **REPORTS,
+    **VERDICTS,
+    **REMEDIES,
+    **COMPARE,
+}

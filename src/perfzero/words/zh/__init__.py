@@ -6,6 +6,14 @@ from collections.abc import Mapping
 
 from perfzero.words.zh.compare import COMPARE
 from perfzero.words.zh.joints import JOINTS
+from perfzero.words.zh.remedies import REMEDIES
 from perfzero.words.zh.reports import REPORTS
+from perfzero.words.zh.verdicts import VERDICTS
 
-CATALOGUE: Mapping[str, str] = {**JOINTS, **REPORTS, **COMPARE}
+CATALOGUE: Mapping[str, str] = {
+    **JOINTS,
+    **REPORTS,
+    **VERDICTS,
+    **REMEDIES,
+    **COMPARE,
+}
