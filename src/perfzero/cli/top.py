@@ -13,12 +13,13 @@ import typer
 
 from perfzero.cli.durations import seconds, show
 from perfzero.cli.formats import Format
-from perfzero.cli.record import load_numpy
+from perfzero.cli.record import free_folder, load_numpy
 from perfzero.errors import NoGpu, UsageError
 
 if TYPE_CHECKING:
     from perfzero.live.lines import Glyphs
     from perfzero.live.reading import Reading
+    from perfzero.values import Gpu
 
 QUICKEST_S, SLOWEST_S = 0.2, 60.0
 """GPM gives no averages over less than 0.1 s, and a display that moves once a minute is no display."""
@@ -76,7 +77,14 @@ def top(
         elif single:
             print_once(reading, every_s=max(every_s, ONCE_S), glyphs=glyphs_for(only_ascii=only_ascii))
         else:
-            raise UsageError("The display is not there yet: perfzero top --once")
+            from perfzero.live.top import show as show_display
+
+            glyphs = glyphs_for(only_ascii=only_ascii)
+            code = show_display(
+                reading, every_s=every_s, every=show(every_s), glyphs=glyphs, new_folder=folder_for_look
+            )
+            if code:
+                raise typer.Exit(code)
     finally:
         reading.close()
 
@@ -114,6 +122,19 @@ def doctors_sentence(error: NoGpu) -> str:
     for unlock in facts.unlocks[:1]:
         said += [f"More: {printable(unlock.gain)}", *([f"  {unlock.command}"] if unlock.command else [])]
     return "\n".join([*said, "Without a GPU: perfzero top --replay DIR, or perfzero demo"])
+
+
+def folder_for_look(gpu: Gpu) -> Path:
+    """A new folder for the recording of a close look: where recordings lie, or where one can be made."""
+    from perfzero.cli.analyze import RUNS
+    from perfzero.record.session import Target
+
+    try:
+        return free_folder(RUNS, Target(gpus=(str(gpu.index),)))
+    except UsageError:
+        import tempfile
+
+        return Path(tempfile.mkdtemp(prefix=f"perfzero-gpu{gpu.index}-"))
 
 
 def print_once(reading: Reading, *, every_s: float, glyphs: Glyphs) -> None:

@@ -135,6 +135,17 @@ def plain(line: Line) -> str:
     return "".join(part for part, _ in line)
 
 
+def fitted(words: str, style: Style, *, width: int, glyphs: Glyphs) -> Line:
+    """*words* as a line, cut where the screen ends."""
+    return _fit([(words, style)], width, glyphs)
+
+
+def rule(title: str, *, width: int, glyphs: Glyphs) -> Line:
+    """A line across the screen with a *title* in it."""
+    left = f"{glyphs.rule * 2} {title} "
+    return _fit([(left, "bold"), (glyphs.rule * max(0, width - cell_len(left)), "dim")], width, glyphs)
+
+
 def spark(values: Sequence[float], *, width: int, glyphs: Glyphs) -> str:
     """Shares of 1 as a line of *width* columns, the newest at its right end; a gap where nothing was read."""
     shown = list(values[-width:])
