@@ -92,7 +92,7 @@ def test_a_recording_is_shown_where_its_program_works(asleep: list[float], capsy
 
     said = capsys.readouterr().out
     assert re.search(r"SMs busy +8\d%", said), said
-    assert "of a real GPU" in said
+    assert "measured on a real GPU" in said
 
 
 def test_ascii_on_demand_and_on_a_dumb_terminal(

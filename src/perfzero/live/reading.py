@@ -242,7 +242,7 @@ class Replayed(_Reader):
         recording = self._recording
         manifest = recording.manifest
         self._driver = next((gpu.driver for gpu in manifest.gpus if gpu.driver), "")
-        self._notices = [f"Replayed from {printable(str(recording.path))}; the numbers are of a real GPU."]
+        self._notices = [f"A replay of what was measured on a real GPU: {printable(str(recording.path))}"]
         for gpu in manifest.gpus:
             streams = {stream for stream, index in recording.streams if index == gpu.index}
             board = self._stream("board", gpu)
