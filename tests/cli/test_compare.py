@@ -72,3 +72,40 @@ def test_a_folder_whose_name_has_a_comma_is_one_recording(tmp_path: Path) -> Non
 def test_an_empty_folder_says_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(NoRecording, match="perfzero run"):
         runs_of(str(tmp_path))
+
+
+def test_files_are_written_by_their_endings_and_not_over_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, page = tmp_path / "t.csv", tmp_path / "p.html"
+    command = ["compare", "--quiet", BEFORE, AFTER, "-o", str(table), "-o", str(page)]
+
+    assert main(command) == 0
+    assert table.read_text().startswith("group,metric,")
+    assert page.read_text().startswith("<!doctype html>")
+    assert main(command) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert main([*command, "--force"]) == 0
+
+
+def test_an_ending_that_says_nothing_is_refused_before_any_work(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "nowhere", "nothing", "-o", "table.pdf"]) == 2
+    assert ".xlsx" in capsys.readouterr().err
+
+
+def test_a_condition_that_holds_ends_with_10_and_one_that_does_not_with_0(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["compare", "--quiet", AFTER, BEFORE, "--fail-if", "throughput < -2%"]) == 10
+    assert "holds. step_rate of B against A: -48 %" in capsys.readouterr().err
+    assert main(["compare", "--quiet", BEFORE, AFTER, "--fail-if", "throughput < -2%"]) == 0
+
+
+def test_an_unknown_metric_is_a_usage_error_before_any_work(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "nowhere", "nothing", "--fail-if", "speeed < 1%"]) == 2
+    assert "There are: throughput" in capsys.readouterr().err
+
+
+def test_json_goes_to_stdout_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "--format", "json", BEFORE, AFTER]) == 0
+    assert json.loads(capsys.readouterr().out)["schema"] == 1

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from perfzero.cli.analyze import MANIFEST, Language
-from perfzero.errors import NoRecording, UsageError
+from perfzero.errors import NoRecording, OutputError, UsageError
+
+if TYPE_CHECKING:
+    from perfzero.report.ledger.conditions import Checked
+    from perfzero.report.ledger.model import Ledger
+
+FAILED = 10
+"""The exit code when a condition of `--fail-if` holds."""
+
+SUFFIXES = (".csv", ".json", ".xlsx", ".html")
+
+
+class TableFormat(str, Enum):
+    """Text for people, or a table or JSON for programs."""
+
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
 
 
 def register(app: typer.Typer) -> None:
@@ -34,6 +53,19 @@ def compare(
     force: Annotated[
         bool, typer.Option("--force", help="Compare unlike machines all the same; overwrite the file of -o.")
     ] = False,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Also write FILE.csv, .json, .xlsx or .html."),
+    ] = None,
+    output_format: Annotated[
+        TableFormat, typer.Option("--format", help="Text for people, or one for programs.")
+    ] = TableFormat.TEXT,
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-if", metavar="CONDITION", help='Exit with 10 if it holds, e.g. "throughput < -2%".'
+        ),
+    ] = None,
     language: Annotated[Language, typer.Option("--lang", help="Language of the text.")] = Language.EN,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing; the exit code tells.")] = False,
 ) -> None:
@@ -44,7 +76,20 @@ def compare(
     perfzero compare before after              two iterations
     perfzero compare a b c                     a ledger of three
     perfzero compare a1,a2,a3 b1,b2,b3         several runs of each: narrower, surer intervals
+    perfzero compare a b --fail-if "throughput < -2%"
     """
+    from perfzero.report.ledger.conditions import check, parse
+
+    conditions = [parse(typed) for typed in fail_if or ()]
+    for path in output or ():
+        if path.suffix not in SUFFIXES:
+            raise UsageError(
+                f"-o {path}: by its ending nobody knows what it shall hold.\nThere are: {', '.join(SUFFIXES)}"
+            )
+        if os.path.lexists(path) and not force:
+            raise UsageError(
+                f"{path} exists already; nothing was written.\nName another file, or overwrite it: --force"
+            )
     named = [runs_of(word) for word in recordings]
     if len(named) < 2:
         raise UsageError(
@@ -57,10 +102,51 @@ def compare(
     from perfzero.report.ledger.measure import iteration
 
     ledger = build([iteration(name, paths, gpu=gpu) for name, paths in named], force=force)
+    checked = [check(condition, ledger) for condition in conditions]
+    for path in output or ():
+        write(path, content(path.suffix, ledger, checked, language=language.value))
     if not quiet:
-        from perfzero.report.ledger.terminal import show
+        if output_format is TableFormat.TEXT:
+            from perfzero.report.ledger.terminal import show
 
-        show(ledger, stream=sys.stdout, language=language.value)
+            show(ledger, stream=sys.stdout, language=language.value)
+        else:
+            made = content(f".{output_format.value}", ledger, checked, language=language.value)
+            sys.stdout.write(made.decode())
+    for one in checked:
+        print(f"perfzero: --fail-if {one.condition.text!r}: {one.outcome}. {one.text}", file=sys.stderr)
+    if any(one.outcome == "holds" for one in checked):
+        raise typer.Exit(FAILED)
+
+
+def content(suffix: str, ledger: Ledger, checked: Sequence[Checked], *, language: str) -> bytes:
+    """What a file with this *suffix* holds."""
+    if suffix == ".csv":
+        from perfzero.report.ledger.tables import to_csv
+
+        return to_csv(ledger).encode()
+    if suffix == ".json":
+        from perfzero.report.ledger.json_file import to_json
+
+        return to_json(ledger, checked).encode()
+    if suffix == ".xlsx":
+        from perfzero.report.ledger.xlsx import to_xlsx
+
+        return to_xlsx(ledger)
+    from perfzero.report.ledger.html import to_html
+
+    return to_html(ledger, language=language).encode()
+
+
+def write(path: Path, made: bytes) -> None:
+    """Put *made* at *path*, whole or not at all."""
+    from perfzero.report.atomic import write_whole
+
+    try:
+        write_whole(path, made)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise OutputError(f"{path} could not be written: {why}.\nChoose another place with -o.") from error
 
 
 def runs_of(word: str) -> tuple[str, Sequence[Path]]:

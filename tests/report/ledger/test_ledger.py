@@ -21,21 +21,6 @@ def recorded(name: str) -> Iteration:
     return iteration(name, [RECORDINGS / name])
 
 
-@pytest.fixture(scope="module")
-def before() -> Iteration:
-    return recorded("resnet50_nchw")
-
-
-@pytest.fixture(scope="module")
-def after() -> Iteration:
-    return recorded("resnet50_channels_last")
-
-
-@pytest.fixture(scope="module")
-def ledger(before: Iteration, after: Iteration) -> Ledger:
-    return build([before, after])
-
-
 def on(one: Iteration, **changed: object) -> Iteration:
     """The same iteration from a machine whose GPU differs."""
     first = one.first
@@ -56,6 +41,12 @@ def test_levels_are_those_of_the_report(before: Iteration) -> None:
         ("l2_hit", "l2_hit"),
     ):
         assert before.means[key].value == pytest.approx(facts[fact].value, rel=1e-3), key
+
+
+def test_what_windows_saw_is_not_mixed_with_what_gpm_lends(before: Iteration) -> None:
+    """GPM counts the FP32 pipe otherwise; half of the windows did not sample it."""
+    assert before.means["fma_active"].value == pytest.approx(0.076, abs=0.001)
+    assert before.first.diagnosis.facts["fma_active"].value < 0.05
 
 
 def test_the_time_classes_of_a_step_add_up_to_it(before: Iteration) -> None:

@@ -1,8 +1,8 @@
 """
 Build the ledger: every value, difference and word that its renderings show is computed here, once.
 
-The step rate is what a comparison is for, and is tested alone. All other lines of one comparison are one
-family, so that with the confidence asked for none of them is wrong (`series.compare.simultaneous`).
+How long a step takes is what a comparison is for, and is tested alone. All other lines of one comparison are
+one family, so that with the confidence asked for none of them is wrong (`series.compare.simultaneous`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from perfzero.diagnose.verdict import Diagnosis, Finding
 from perfzero.errors import UnlikeMachines
 from perfzero.report.ledger.alike import letter, told, unlike
 from perfzero.report.ledger.measure import Iteration
-from perfzero.report.ledger.metrics import METRICS, STEP_RATE, TIMES, Metric, label
+from perfzero.report.ledger.metrics import METRICS, STEP, STEP_RATE, TIMES, Metric, label
 from perfzero.report.ledger.model import Cell, Entry, Kept, Ledger, Line, Promise
 from perfzero.series.compare import MARGIN, Difference, Measured, difference, simultaneous
 
@@ -43,7 +43,9 @@ def build(iterations: Sequence[Iteration], *, force: bool = False, margin: float
             + "".join(f"  {line}\n" for line in apart)
             + "A difference between them need not be the program's. To look all the same: --force"
         )
-    lines = tuple(_lines(iterations, margin=margin))
+    metrics = [metric for metric in (*METRICS, *TIMES) if _seen(metric, iterations)]
+    family = [metric for metric in metrics if metric.key not in STEP and _worth(metric, iterations)]
+    lines = tuple(_lines(iterations, metrics, family, margin=margin))
     return Ledger(
         entries=tuple(_entry(place, one) for place, one in enumerate(iterations)),
         lines=lines,
@@ -52,6 +54,7 @@ def build(iterations: Sequence[Iteration], *, force: bool = False, margin: float
         told=told(iterations),
         confidence=CONFIDENCE,
         margin=margin,
+        family=len(family),
     )
 
 
@@ -71,42 +74,48 @@ def _entry(place: int, one: Iteration) -> Entry:
     )
 
 
-def _lines(iterations: Sequence[Iteration], *, margin: float) -> Iterator[Line]:
-    metrics = [metric for metric in (*METRICS, *TIMES) if _worth(metric, iterations)]
-    others = [metric for metric in metrics if metric.key != STEP_RATE]
+def _lines(
+    iterations: Sequence[Iteration], metrics: Sequence[Metric], family: Sequence[Metric], *, margin: float
+) -> Iterator[Line]:
+    alone = [metric for metric in metrics if metric not in family]
     pairs = [(place - 1, place) for place in range(1, len(iterations))]
     pairs += [(0, place) for place in range(2, len(iterations))]
     found: dict[tuple[str, int, int], Difference] = {}
     for a, b in pairs:
-        family = [(_mean(iterations[a], m.key, m), _mean(iterations[b], m.key, m)) for m in others]
-        margins = [_margin(m, iterations[a], margin) for m in others]
-        for metric, change in zip(others, simultaneous(family, margins=margins), strict=True):
+        one, other = iterations[a], iterations[b]
+        means = [(_mean(one, metric), _mean(other, metric)) for metric in family]
+        margins = [_margin(metric, one, margin) for metric in family]
+        for metric, change in zip(family, simultaneous(means, margins=margins), strict=True):
             found[metric.key, a, b] = change
-        if any(metric.key == STEP_RATE for metric in metrics):
-            rates = [iterations[i].means.get(STEP_RATE) for i in (a, b)]
-            if rates[0] is not None and rates[1] is not None:
-                found[STEP_RATE, a, b] = difference(rates[0], rates[1], margin=margin)
+        for metric in alone:
+            found[metric.key, a, b] = difference(
+                _mean(one, metric), _mean(other, metric), margin=_margin(metric, one, margin)
+            )
     for metric in metrics:
-        cells = tuple(_cell(_mean(one, metric.key, metric)) for one in iterations)
         yield Line(
             key=metric.key,
             label=label(metric),
             unit=metric.unit,
             group=metric.group,
             better=metric.better,
-            cells=cells,
+            cells=tuple(_cell(_mean(one, metric)) for one in iterations),
             before=tuple(found.get((metric.key, place - 1, place)) for place in range(len(iterations))),
             first=tuple(found.get((metric.key, 0, place)) for place in range(len(iterations))),
+            quiet=not _worth(metric, iterations),
         )
 
 
+def _seen(metric: Metric, iterations: Sequence[Iteration]) -> bool:
+    return any(math.isfinite(_mean(one, metric).value) for one in iterations)
+
+
 def _worth(metric: Metric, iterations: Sequence[Iteration]) -> bool:
-    values = [one.means[metric.key].value for one in iterations if metric.key in one.means]
+    values = [_mean(one, metric).value for one in iterations]
     return any(math.isfinite(value) and abs(value) > metric.least for value in values)
 
 
-def _mean(one: Iteration, key: str, metric: Metric) -> Measured:
-    return one.means.get(key) or Measured.missing(metric.scale)
+def _mean(one: Iteration, metric: Metric) -> Measured:
+    return one.means.get(metric.key) or Measured.missing(metric.scale)
 
 
 def _margin(metric: Metric, one: Iteration, margin: float) -> float:

@@ -169,9 +169,16 @@ def series_of(e: Evidence, diagnosis: Diagnosis) -> tuple[dict[str, Series], dic
 
 
 def _table(e: Evidence, name: str) -> Samples | None:
-    """The samples that tell *name*: those that were judged, or GPM's, or the board's."""
-    origin = BY_NAME[name].origin
-    tables = (e.board,) if origin == "board" else (e.long, e.gpm)
+    """
+    The samples that tell *name*: those of the windows, or all that were judged, or GPM's, or the board's.
+
+    What windows lack the report borrows from GPM, which counts the pipes otherwise (FP32 a third of it on an
+    H200): two runs with windows are not to differ by how much each of them had to borrow.
+    """
+    if BY_NAME[name].origin == "board":
+        return e.board if e.board.has(name) else None
+    own = e.cleaned["pm"].samples.between(e.steady.start_ns, e.steady.end_ns)
+    tables = (own, e.long, e.gpm) if e.tier == "pm" else (e.long, e.gpm)
     return next((table for table in tables if table.has(name)), None)
 
 

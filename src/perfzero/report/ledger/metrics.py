@@ -36,6 +36,9 @@ class Metric:
 STEP_RATE = "step_rate"
 """What a comparison is for: steps per second, rare stalls included."""
 
+STEP = (STEP_RATE, "step_time")
+"""One question in two forms, which is asked alone."""
+
 MIB = float(1 << 20)
 
 METRICS: tuple[Metric, ...] = (

@@ -40,8 +40,9 @@ class Line:
     One metric over the iterations.
 
     `before` and `first` are the changes of each iteration against the one before it and against the first;
-    None for the first itself. `p` in them is of this metric alone, words and intervals are made for many:
-    for all lines but the step rate, which is what a comparison is for.
+    None for the first itself. `p` in them is of this metric alone. Words and intervals are made for many, but
+    for the lines of the step, which is what a comparison is for, and those that are `quiet`: next to nothing
+    goes on there in any iteration, and they are not shown.
     """
 
     key: str
@@ -52,6 +53,7 @@ class Line:
     cells: tuple[Cell, ...]
     before: tuple[Difference | None, ...]
     first: tuple[Difference | None, ...]
+    quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ class Ledger:
     All that is told of a sequence of iterations of one program.
 
     `unlike`: the facts of their machines that make a comparison unfair, empty unless it was forced; `told`:
-    what differs and may matter.
+    what differs and may matter. `family`: of so many lines none is wrong, with the `confidence`.
     """
 
     entries: tuple[Entry, ...]
@@ -107,6 +109,11 @@ class Ledger:
     told: tuple[str, ...]
     confidence: float
     margin: float
+    family: int
+
+    def shown(self, group: Group) -> tuple[Line, ...]:
+        """The lines of *group* on which something goes on."""
+        return tuple(line for line in self.lines if line.group == group and not line.quiet)
 
     def line(self, key: str) -> Line | None:
         """The line of the metric *key*; None where it was not seen."""

@@ -29,6 +29,10 @@ WIDE = 0.05
 """Speed-ups whose interval is wider than this are told with one digit after the point."""
 
 
+_SHARED = (" %", "×", " ms", " µs", " ns", " s")
+"""Units that are told once of an interval whose ends have the same."""
+
+
 def value(number: float, unit: str) -> str:
     """*number* with three digits and its unit; "–" where there is none."""
     if not math.isfinite(number):
@@ -71,7 +75,19 @@ def interval(found: Difference | None, unit: str, say: Voice) -> str:
     if found is None or not found.known:
         return ""
     low, high = (signed(end, found, unit, say) for end in (found.low, found.high))
-    return say("compare.to", low=low, high=high)
+    shared = next((sign for sign in _SHARED if low.endswith(sign) and high.endswith(sign)), "")
+    return say("compare.to", low=low.removesuffix(shared), high=high)
+
+
+MARKS = {"same": "≈", "unknown": "?", "more": "", "less": ""}
+"""Of differences where there is no room for a word."""
+
+
+def marked(found: Difference | None, unit: str, say: Voice) -> str:
+    """A difference with a mark where none was shown."""
+    if found is None:
+        return ""
+    return f"{change(found, unit, say)} {MARKS[found.word]}".rstrip()
 
 
 def word(line: Line, found: Difference | None, say: Voice) -> str:
@@ -163,6 +179,16 @@ def _limit(promise: Promise, say: Voice) -> str:
         named = next(name for name in promise.limits if name in promise.next_limit.split(" or "))
         return say("compare.limit_came", limit=say.tell(named))
     return say("compare.limit_other", limit=limit, foreseen=say.tell(promise.next_limit))
+
+
+def family(ledger: Ledger, say: Voice) -> str:
+    """What the intervals hold for."""
+    return say(
+        "compare.family",
+        confidence=text.percent(ledger.confidence),
+        count=ledger.family,
+        margin=text.percent(ledger.margin),
+    )
 
 
 def _sign(number: float) -> str:

@@ -2,7 +2,7 @@
 The ledger as a screenful: what became of the program in a sentence, then the figures that say so.
 
 At most 100 columns. Two iterations stand beside each other with their difference and its interval; of more,
-the last is held against the one before it and against the first.
+each is held against the one before it, and the intervals are left to files.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from perfzero.report.ledger.model import GROUPS, Entry, Ledger, Line
 from perfzero.report.ledger.model import Group as LineGroup
 from perfzero.report.terminal import WIDTH
 from perfzero.report.voice import Voice
+from perfzero.series.compare import Difference
 
 _INDENT = 2
 _MOST_COLUMNS = 4
@@ -70,7 +71,10 @@ def _page(ledger: Ledger, say: Voice) -> RenderableType:
             parts += [Padding(Text(text.glued(fact), style=style), (0, 0, 0, 2)) for fact in facts]
     for group in GROUPS:
         parts += _group(ledger, group, say)
-    parts += ["", Text(text.glued(_family(ledger, say)), style="dim"), ""]
+    foot = [shown.family(ledger, say)]
+    if len(ledger.entries) > 2:
+        foot.append(say("compare.marks"))
+    parts += ["", Text(text.glued(say("join.sentences").join(foot)), style="dim"), ""]
     return Padding(Group(*parts), (0, 0, 0, _INDENT))
 
 
@@ -106,22 +110,16 @@ def _group(ledger: Ledger, group: LineGroup, say: Voice) -> Iterator[RenderableT
     title = "share" if group == "time" and lines[0].unit == "ratio" else group
     last = len(ledger.entries) - 1
     first = max(0, last + 1 - _MOST_COLUMNS)
-    table = Table(box=None, padding=(0, 1), pad_edge=False, expand=False, show_edge=False, header_style="dim")
-    table.add_column(Text(say(f"compare.group_{title}"), style="bold"), no_wrap=True, min_width=20)
-    for entry in ledger.entries[first:]:
-        table.add_column(entry.letter, justify="right", no_wrap=True, min_width=9)
     letters = [entry.letter for entry in ledger.entries]
-    heads = [(letters[last - 1], letters[last])]
-    table.add_column(
-        say("compare.column_change", before=heads[0][0], after=heads[0][1]), justify="right", no_wrap=True
-    )
-    table.add_column("", no_wrap=True)
-    if last > 1:
-        table.add_column(
-            say("compare.column_change", before=letters[0], after=letters[last]),
-            justify="right",
-            no_wrap=True,
-        )
+    table = Table(box=None, padding=(0, 1), pad_edge=False, show_edge=False, header_style="dim")
+    table.add_column(Text(say(f"compare.group_{title}"), style="bold"), no_wrap=True, min_width=20)
+    for letter in letters[first:]:
+        table.add_column(letter, justify="right", no_wrap=True, min_width=9)
+    for place in range(first + 1, last + 1):
+        against = say("compare.column_change", before=letters[place - 1], after=letters[place])
+        table.add_column(against, justify="right", no_wrap=True, min_width=11)
+    if last == 1:
+        table.add_column("", no_wrap=True)
     for line in lines:
         table.add_row(*_row(line, first=first, last=last, say=say))
     yield ""
@@ -132,19 +130,25 @@ def _row(line: Line, *, first: int, last: int, say: Voice) -> Iterator[Text]:
     yield Text(say.tell(line.label))
     for cell in line.cells[first:]:
         yield Text(shown.value(cell.value, line.unit))
+    if last > 1:  # no room for intervals
+        for found in line.before[first + 1 :]:
+            yield Text(shown.marked(found, line.unit, say), style=_colour(line, found))
+        return
     found = line.before[last]
-    colour = _COLOUR[shown.is_better(line, found)]
-    yield Text(shown.change(found, line.unit, say), style=colour)
     span, word = shown.interval(found, line.unit, say), shown.word(line, found, say)
-    yield Text(f"({span}) {word}".strip() if span else word, style=colour if word else "dim")
-    if last > 1:
-        against = line.first[last]
-        yield Text(shown.change(against, line.unit, say), style=_COLOUR[shown.is_better(line, against)])
+    yield Text(shown.change(found, line.unit, say), style=_colour(line, found))
+    yield Text(f"({span}) {word}".strip() if span else word, style=_colour(line, found) or "dim")
+
+
+def _colour(line: Line, found: Difference | None) -> str:
+    if found is not None and found.word in ("same", "unknown"):
+        return "dim"
+    return _COLOUR[shown.is_better(line, found)]
 
 
 def _told(ledger: Ledger, group: LineGroup) -> list[Line]:
     """The lines of *group* that are told: of the time, per step if there are steps, else shares."""
-    lines = [line for line in ledger.lines if line.group == group]
+    lines = list(ledger.shown(group))
     if group == "time":
         per_step = [line for line in lines if line.unit == "seconds"]
         return per_step or lines
@@ -158,12 +162,3 @@ def _told(ledger: Ledger, group: LineGroup) -> list[Line]:
 def _moved(line: Line, last: int) -> float:
     found = line.before[last]
     return abs(found.value) if found is not None and found.value == found.value else 0.0
-
-
-def _family(ledger: Ledger, say: Voice) -> str:
-    return say(
-        "compare.family",
-        confidence=text.percent(ledger.confidence),
-        count=len(ledger.lines) - 1,
-        margin=text.percent(ledger.margin),
-    )

@@ -45,6 +45,7 @@ COMPARE: Mapping[str, str] = {
         "{confidence} intervals, differences between runs included; but for the step rate they hold for all "
         "{count} lines together. Within ±{margin} is no real difference."
     ),
+    "compare.marks": "≈ is no real difference, ? cannot be told; files (-o) have the intervals.",
     "compare.record_longer": (
         "Record for longer, or several runs of each: perfzero compare {before},{before}-2 {after},{after}-2"
     ),

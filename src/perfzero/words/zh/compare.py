@@ -39,6 +39,7 @@ COMPARE: Mapping[str, str] = {
         "{confidence} 置信区间，已计入各次运行之间的差异；除步速外，对全部 {count} 行同时成立。"
         "±{margin} 以内视为没有实质差别。"
     ),
+    "compare.marks": "≈ 表示没有实质差别，? 表示无法判断；区间见文件（-o）。",
     "compare.record_longer": (
         "请录得更久，或每个程序录几次：perfzero compare {before},{before}-2 {after},{after}-2"
     ),

@@ -1,0 +1,162 @@
+"""
+Conditions that end a comparison with exit code 10, for CI.
+
+    condition  =  METRIC  "<" or ">"  NUMBER  [UNIT]          "throughput < -2%", "idle > 5 points"
+
+    %          a change against the first iteration, as a share of its value
+    points     a change of a share of the time, in points of percent
+    a unit     the value itself in the last iteration: ns µs us ms s, B kB MB GB TB (also /s), Hz to GHz, W,
+               J, C, k M G (counts), /s; none: a plain number, and a share as 0.3
+
+A change counts if it is real: it lies beyond the number, and it is no "no real difference". A change that
+lies beyond it and cannot be told apart from none does not hold, and that is said. A value counts if all
+of its interval lies beyond.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from perfzero import text
+from perfzero.errors import UsageError
+from perfzero.report.ledger.metrics import BY_KEY, STEP_RATE
+from perfzero.report.ledger.model import Ledger, Line
+
+ALIASES = {"throughput": STEP_RATE, "speed": STEP_RATE, "step": "step_time", "clock": "sm_clock"}
+"""What people call some metrics."""
+
+_UNITS: dict[str, tuple[float, str]] = {
+    "": (1.0, ""),
+    **{f"{p}{u}": (f, b) for u, b in (("B", "bytes"), ("B/s", "bytes/s")) for p, f in
+       (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))},
+    **{f"{p}Hz": (f, "hertz") for p, f in (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9))},
+    **{f"{p}s": (f, "seconds") for p, f in (("n", 1e-9), ("u", 1e-6), ("µ", 1e-6), ("m", 1e-3), ("", 1.0))},
+    "/s": (1.0, "count/s"), "k/s": (1e3, "count/s"), "M/s": (1e6, "count/s"),
+    "k": (1e3, "count"), "M": (1e6, "count"), "G": (1e9, "count"),
+    "W": (1.0, "watts"), "kW": (1e3, "watts"), "J": (1.0, "joules"), "kJ": (1e3, "joules"),
+    "C": (1.0, "celsius"), "°C": (1.0, "celsius"),
+}  # fmt: skip
+
+_CONDITION = re.compile(
+    r"\s*(?P<metric>[A-Za-z][A-Za-z0-9_]*)\s*(?P<sign>[<>])\s*"
+    r"(?P<number>[+\-−]?\s*\d+(?:\.\d+)?)\s*(?P<unit>\S*)\s*"
+)
+
+_POINTS = ("points", "point", "pt", "pp")
+
+Outcome = Literal["holds", "does not hold", "cannot be told"]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """
+    One condition as it was typed: `metric` is below or above `number`.
+
+    `of`: a change in "%" or "points", or "value", which `number` is in the base unit of.
+    """
+
+    text: str
+    metric: str
+    below: bool
+    number: float
+    of: Literal["%", "points", "value"]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What came of a condition, and the sentence that says so."""
+
+    condition: Condition
+    outcome: Outcome
+    text: str
+
+
+def parse(typed: str) -> Condition:
+    """The condition that *typed* is; raises UsageError for anything else, and lists the metrics there are."""
+    found = _CONDITION.fullmatch(typed)
+    if found is None:
+        raise UsageError(
+            f"--fail-if {typed!r} is no condition.\n"
+            'It names a metric, < or >, and a number: --fail-if "throughput < -2%" or "step_time > 120ms"'
+        )
+    metric = ALIASES.get(found["metric"], found["metric"])
+    if metric not in BY_KEY:
+        names = (*ALIASES, *BY_KEY)
+        near = difflib.get_close_matches(found["metric"], names, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise UsageError(
+            f"--fail-if knows no metric {found['metric']!r}.{hint}\nThere are: {', '.join(names)}"
+        )
+    number = float(found["number"].replace("−", "-").replace(" ", ""))
+    below, unit = found["sign"] == "<", found["unit"]
+    known = BY_KEY[metric]
+    if unit == "%":
+        if known.scale == "points":
+            raise UsageError(
+                f"--fail-if {typed!r}: {metric} is a share of the time, whose change is told in points.\n"
+                f'Type it like this: --fail-if "{found["metric"]} {found["sign"]} {number:g} points"'
+            )
+        return Condition(typed, metric, below, number / 100, "%")
+    if unit in _POINTS:
+        if known.scale != "points" or known.unit != "ratio":
+            raise UsageError(
+                f"--fail-if {typed!r}: {metric} is no share of the time, and has no points.\n"
+                f'Type it like this: --fail-if "{found["metric"]} {found["sign"]} {number:g}%"'
+            )
+        return Condition(typed, metric, below, number / 100, "points")
+    scale, base = _UNITS.get(unit, (math.nan, "?"))
+    if base not in ("", known.unit):
+        fitting = [name for name, (_, b) in _UNITS.items() if b == known.unit] or ["a plain number"]
+        raise UsageError(
+            f"--fail-if {typed!r}: {metric} has no unit {unit!r}.\n"
+            f"Its values take {', '.join(fitting)}; its change takes "
+            f"{'points' if known.scale == 'points' and known.unit == 'ratio' else '%'}."
+        )
+    return Condition(typed, metric, below, number * scale, "value")
+
+
+def check(condition: Condition, ledger: Ledger) -> Checked:
+    """Whether *condition* holds for the last iteration of *ledger*."""
+    line = ledger.line(condition.metric)
+    if line is None:
+        return _unknown(condition, f"{condition.metric} was seen in none of the recordings")
+    if condition.of == "value":
+        return _check_value(condition, line)
+    found = line.first[-1]
+    last, first = ledger.entries[-1].letter, ledger.entries[0].letter
+    if found is None or not math.isfinite(found.value):
+        return _unknown(condition, f"{condition.metric} was not seen in both {first} and {last}")
+    beyond = found.value < condition.number if condition.below else found.value > condition.number
+    share = f"{100 * found.value:+.2g} {'points' if found.scale == 'points' else '%'}"
+    span = f"{100 * found.low:+.2g} to {100 * found.high:+.2g}" if found.known else "no interval"
+    told = f"{condition.metric} of {last} against {first}: {share} ({span})"
+    if not beyond:
+        return Checked(condition, "does not hold", told)
+    if found.word in ("more", "less"):
+        return Checked(condition, "holds", told)
+    if found.word == "same":
+        return Checked(condition, "does not hold", f"{told}, no real difference")
+    return _unknown(condition, told)
+
+
+def _check_value(condition: Condition, line: Line) -> Checked:
+    cell = line.cells[-1]
+    if not math.isfinite(cell.value):
+        return _unknown(condition, f"{condition.metric} was not seen in the last recording")
+    beyond = cell.value < condition.number if condition.below else cell.value > condition.number
+    told = f"{condition.metric} is {text.quantity(cell.value, line.unit)}"
+    if math.isfinite(cell.low):
+        low, high = (text.quantity(end, line.unit) for end in (cell.low, cell.high))
+        told = f"{told} ({low} to {high})"
+    if not beyond:
+        return Checked(condition, "does not hold", told)
+    sure = cell.high < condition.number if condition.below else cell.low > condition.number
+    return Checked(condition, "holds", told) if sure else _unknown(condition, told)
+
+
+def _unknown(condition: Condition, why: str) -> Checked:
+    return Checked(condition, "cannot be told", why)
