@@ -27,6 +27,11 @@ class PerfzeroError(Exception):
 
     exit_code = 1
 
+    @property
+    def sentence(self) -> str:
+        """What it says: a sentence of `perfzero.words`, where it is one, that knows its key."""
+        return self.args[0] if self.args and isinstance(self.args[0], str) else str(self)
+
 
 class UsageError(PerfzeroError):
     """The command line asks for things that exclude each other."""

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 
 import pytest
 
-from perfzero.words.said import Said, clause, counted, enumeration, joined, listed, say, without
+from perfzero.words.said import Said, clause, counted, enumeration, first_line, joined, listed, say, without
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,13 @@ def test_what_is_cut_out_of_a_sentence_is_a_sentence_no_more() -> None:
 def test_a_clause_is_the_sentence_without_its_full_stop() -> None:
     assert clause(say("smi_said", smi="33 %")) == "nvidia-smi said 33 %"
     assert clause("What a driver said.") == "What a driver said"
+
+
+def test_a_message_has_a_first_line() -> None:
+    message = say("file.stacks_cut", file="stacks.json.gz")
+
+    assert first_line(message) == "stacks.json.gz is cut short or damaged."
+    assert first_line("") == ""
 
 
 def test_sentences_in_a_row_are_one() -> None:

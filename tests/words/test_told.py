@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfzero.words.catalogue import LANGUAGES, catalogue
-from perfzero.words.said import clause, enumeration, joined, say
+from perfzero.words.said import clause, enumeration, first_line, joined, say
 from perfzero.words.told import LONGEST, fitted, recalled, told
 
 
@@ -62,6 +62,20 @@ def test_what_a_value_of_a_recalled_sentence_says_is_told_too() -> None:
     plain = str(say("no_phases", reason=say("truth_unknown")))
 
     assert told(plain, "zh") == "未划分阶段：" + told(say("truth_unknown"), "zh")
+
+
+def test_a_sentence_that_has_lost_its_full_stop_is_recalled_without() -> None:
+    assert told("nvidia-smi said 33 %", "zh") == "nvidia-smi 显示 33 %"
+
+
+def test_the_first_line_of_a_message_is_recalled_alone() -> None:
+    message = say("file.no_folder", folder="runs/a", new="runs/a", what=say("file.not_there"))
+    first = str(first_line(message))
+
+    assert first == "runs/a does not exist."
+    assert told(first_line(message), "zh") == "runs/a 不存在。"
+    assert told(first, "zh") == told(first_line(message), "zh")
+    assert told(first.rstrip("."), "zh") == "runs/a 不存在"
 
 
 def test_a_sentence_of_which_a_part_is_missing_is_not_recalled() -> None:

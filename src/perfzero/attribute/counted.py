@@ -32,6 +32,7 @@ from perfzero.attribute.deconvolve import (
 from perfzero.attribute.mixing import Kernels, Mixing, is_solvable, mix
 from perfzero.traces import BoolArray
 from perfzero.values import FloatArray, IntArray, Samples
+from perfzero.words.said import say
 
 TOTALS = ("dram_read_bytes", "dram_write_bytes")
 """Quantities of which a row has an amount and a share."""
@@ -75,7 +76,7 @@ MOST_PUT_TOGETHER = 200
 """Rows that are held against each other where they are not known for themselves, the heaviest ones."""
 
 
-TOO_MANY = "More kernels ran at once, or in one sample, than counters can be shared out to."
+TOO_MANY = say("layers.many_at_once")
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,11 +258,11 @@ def _sampled(here: Samples) -> Sampled:
 def _doubts(sampled: Sampled) -> Iterable[str]:
     if sampled.seen >= NEARLY_ALL:
         return
-    covered = f"Counters were sampled in {sampled.seen:.0%} of the kernels' time".replace("%", " %")
+    covered = say("layers.seen", share=f"{sampled.seen:.0%}").replace("%", " %")
     if sampled.seen < LEAST_SEEN:
-        yield f"{covered}, too little to be told by kernel."
+        yield say("layers.too_little", seen=covered)
     else:
-        yield f"{covered}; the rest is taken to be like it."
+        yield say("layers.like_it", seen=covered)
 
 
 def in_order(samples: Samples) -> Samples:

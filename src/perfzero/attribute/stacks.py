@@ -28,6 +28,7 @@ from perfzero.attribute.stack_clock import clock_offset_ns, information
 from perfzero.attribute.torn import whole_stacks
 from perfzero.stacks import Frame, HostStacks
 from perfzero.values import Samples
+from perfzero.words.said import say
 
 __all__ = ["Cause", "HostCauses", "StageShare", "host_causes"]
 
@@ -40,14 +41,14 @@ LEAST_SAMPLES = 100
 MOST_MEANINGS = 4_000
 """Different meanings of stacks, of which 10 s have no more than moments."""
 
-TOO_MANY = "The host was seen at more different places than can be told apart."
+TOO_MANY = say("stacks.too_many")
 
 
 def host_causes(stacks: HostStacks, pm: Samples) -> HostCauses:
     """What the host did while the GPU of the PM samples *pm* was idle."""
     main = next((p for p in stacks.processes if p.role == "main"), None)
     if main is None or not len(main):
-        return HostCauses(reason=stacks.doubts[0] if stacks.doubts else "The host was not sampled.")
+        return HostCauses(reason=stacks.doubts[0] if stacks.doubts else say("stacks.not_sampled"))
     text_of = _texts(stacks)
     thread = main_thread(main)
     if frames_in(main, main.thread == thread) > MOST_FRAMES:
@@ -55,7 +56,7 @@ def host_causes(stacks: HostStacks, pm: Samples) -> HostCauses:
     main = whole_stacks(main, thread)
     idle = idle_time(pm, start_ns=main.start_ns, end_ns=main.end_ns)
     if idle is None:
-        return HostCauses(reason="No hardware counters were sampled while the host was.")
+        return HostCauses(reason=say("stacks.no_counters"))
     leaves, leaf_of = leaves_of(main, text_of)
     if len(leaves) > MOST_MEANINGS:
         return HostCauses(reason=TOO_MANY)
@@ -65,7 +66,7 @@ def host_causes(stacks: HostStacks, pm: Samples) -> HostCauses:
     moments = moments.shifted(offset_ns)
     moments = moments.where(np.isfinite(idle.at(moments.time_ns)))
     if not len(moments.time_ns):
-        return HostCauses(reason="No hardware counters were sampled while the host was.")
+        return HostCauses(reason=say("stacks.no_counters"))
     idle_s = float(np.sum(idle.end_ns - idle.start_ns)) / 1e9 + float(np.sum(idle.short_s))
     known: dict[str, Any] = {
         "idle": idle_s / idle.covered_s,
@@ -75,9 +76,9 @@ def host_causes(stacks: HostStacks, pm: Samples) -> HostCauses:
         "told": moments.count * information(moments, idle.at(moments.time_ns)),
     }
     if known["moments"] < LEAST_SAMPLES:
-        return HostCauses(**known, reason="The host was seen too rarely while the counters were sampled.")
+        return HostCauses(**known, reason=say("stacks.too_rarely"))
     if known["idle"] < LEAST_IDLE:
-        return HostCauses(**known, reason="The GPU was hardly idle while the host was sampled.")
+        return HostCauses(**known, reason=say("stacks.hardly_idle"))
     leaves = with_copies(leaves, moments, idle, pm, text_of)
     rate_hz = moments.count / idle.covered_s
     leaves, at_work, looks = with_gil(leaves, moments, idle, stacks.gil, text_of)

@@ -68,12 +68,11 @@ from perfzero.attribute.roofline import Ceilings, Roofline
 from perfzero.attribute.work import Demand, demand
 from perfzero.traces import WORK_KINDS, BoolArray, Spans, Trace, Work
 from perfzero.values import IntArray, Samples
+from perfzero.words.said import say
 
-SEVERAL_GPUS = "The trace holds work of several GPUs, so counters are not shared out to it."
-NOT_SAMPLED = "No sample of the GPU's counters lies in the trace."
-CLOCK_UNKNOWN = (
-    "The clocks of trace and counters could not be held against each other, and were taken as one."
-)
+SEVERAL_GPUS = say("layers.several_gpus")
+NOT_SAMPLED = say("layers.no_sample")
+CLOCK_UNKNOWN = say("layers.clocks")
 
 LONG_SAMPLES_NS = 200_000
 """Longer samples tell single kernels from each other only after hundreds of steps."""
@@ -185,10 +184,7 @@ def _doubts_of(sampled: Sampled) -> Iterable[str]:
     if not sampled.clock.known:
         yield CLOCK_UNKNOWN
     if sampled.period_ns > LONG_SAMPLES_NS:
-        yield (
-            f"The counters' samples are {sampled.period_ns / 1e6:.1f} ms long: "
-            "modules can be trusted, single kernels less."
-        )
+        yield (say("layers.long_samples", length=f"{sampled.period_ns / 1000000.0:.1f}"))
 
 
 def busy_ns(work: Work, among: BoolArray | None = None) -> int:
@@ -205,9 +201,9 @@ def busy_ns(work: Work, among: BoolArray | None = None) -> int:
 
 def _doubts(trace: Trace, table: _Table) -> Iterable[str]:
     if not len(trace.work):
-        yield "The trace holds no work of a GPU."
+        yield say("layers.no_work")
     elif not table.steps:
-        yield "The trace marks no steps, so there is no time per step."
+        yield say("layers.no_steps")
 
 
 class _Table:

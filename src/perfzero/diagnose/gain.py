@@ -32,7 +32,7 @@ from perfzero.diagnose.thresholds import (
 )
 from perfzero.diagnose.verdict import Finding, Gain, TimeClass
 from perfzero.text import duration, percent, quantity
-from perfzero.words.said import say
+from perfzero.words.said import joined, say
 
 LIMIT_NAMES: Mapping[str, str] = {
     "memory": say("limit.memory"),
@@ -104,7 +104,7 @@ def next_limit(
         limits[name] = limits.get(name, 0.0) + share * (left if c in eased else 1.0)
     most = max(limits.values())
     close = [n for n in sorted(limits, key=limits.__getitem__) if limits[n] >= most - CLOSE_CALL.value]
-    return " or ".join(reversed(close[-2:]))
+    return joined("join.or", reversed(close[-2:]))
 
 
 def saving(finding: Finding) -> float:

@@ -31,6 +31,7 @@ from perfzero.report.settled import frameworks, in_words, seen_inside, settled, 
 from perfzero.store.reader import Recording, open_recording
 from perfzero.store.stacks import read_stacks
 from perfzero.values import Look
+from perfzero.words.said import clause, first_line, listed, say
 
 REPORT_JSON = "report.json"
 REPORT_HTML = "report.html"
@@ -40,7 +41,7 @@ FILES = (REPORT_JSON, "summary.csv", REPORT_HTML, "timeline.csv", "timeline.png"
 EVERY_FILE = (*FILES, BREAKDOWN_JSON)
 """With the one that is there only where the program was looked into."""
 
-NO_LOSS = ("it ended before its steps had", "it is a worker of another process")
+NO_LOSS = (say("look.ended_early"), say("look.other_worker"))
 """Reasons for which a process was not looked into that nobody can change, or need."""
 
 _KNOWN_REPORT_BYTES = 16 << 20
@@ -104,9 +105,9 @@ def not_looked_into(looks: Sequence[Look]) -> list[str]:
     if not failed:
         return []
     pid, why = next(iter(failed.items()))
-    more = f", nor into {len(failed) - 1} more" if len(failed) > 1 else ""
-    lost = "Not all layers are told" if seen else "The program's layers are not told"
-    return [f"{lost}, for there is no look into process {pid}{more}: {why.rstrip('.')}."]
+    more = say("look.nor", number=len(failed) - 1) if len(failed) > 1 else ""
+    lost = say("look.not_all") if seen else say("look.none")
+    return [say("look.untold", lost=lost, pid=pid, more=more, why=clause(why))]
 
 
 def with_host(recording: Recording, judged: list[Judged]) -> tuple[list[Judged], tuple[str, ...]]:
@@ -120,7 +121,7 @@ def with_host(recording: Recording, judged: list[Judged]) -> tuple[list[Judged],
     except NoRecording:
         return judged, ()
     except BrokenRecording as error:
-        return judged, (str(error).splitlines()[0],)
+        return judged, (first_line(error.sentence),)
     found: list[HostCauses] = [host_causes(stacks, j.seen.pm) for j in judged]
     if not found:
         return judged, stacks.doubts
@@ -136,7 +137,7 @@ def explained(diagnosis: Diagnosis, reason: str) -> Diagnosis:
     if not reason:
         return diagnosis
     doubts = tuple(
-        f"{d.removesuffix('.')}. Why: {reason.removesuffix('.')}." if d in (GPM_ONLY, NVML_ONLY) else d
+        say("doubt.why", doubt=clause(d), reason=clause(reason)) if d in (GPM_ONLY, NVML_ONLY) else d
         for d in diagnosis.doubts
     )
     return replace(diagnosis, doubts=doubts)
@@ -155,10 +156,8 @@ def write_files(report: Report, folder: Path) -> Report:
     except OSError as error:
         why = error.strerror or type(error).__name__
         missing = ", ".join(name for name, _ in _contents(report) if name not in written)
-        unwritten = (
-            f"{folder}: {missing} could not be written ({why}).\n"
-            "The verdict above is complete; only the files are missing.\n"
-            f"Make room, or write elsewhere: perfzero analyze {report.recording} --output-dir DIR"
+        unwritten = say(
+            "write.unwritten", folder=folder, missing=missing, why=why, recording=report.recording
         )
         return replace(report, folder=str(folder), files=tuple(written), unwritten=unwritten)
     return replace(report, folder=str(folder), files=tuple(written))
@@ -186,10 +185,7 @@ def _refuse_results_of_another(report: Report, folder: Path) -> None:
     taken = [name for name in EVERY_FILE if os.path.lexists(folder / name)]
     if not taken or _recorded_at(folder / REPORT_JSON) == (report.created_ns, report.start_ns):
         return
-    raise UsageError(
-        f"{folder} already holds {', '.join(taken)}, and not of this recording.\n"
-        "Nothing was written. Choose another folder, or overwrite them: --force"
-    )
+    raise UsageError(say("write.taken", folder=folder, names=listed(taken)))
 
 
 def _recorded_at(path: Path) -> tuple[int, int] | None:

@@ -18,6 +18,8 @@ from typing import Any
 from perfzero import __version__, text
 from perfzero.attribute.breakdown import (
     COLLECTIVES_ROW,
+    OPTIMIZER_ROW,
+    OUTSIDE_ROW,
     REPLAYS_ROW,
     UNATTRIBUTED_ROW,
     Breakdown,
@@ -35,6 +37,9 @@ FILE = "detailed_breakdown.json"
 # changing one makes the next version.
 # 1 - first version
 SCHEMA_VERSION = 1
+
+NAMED_ROWS = (OPTIMIZER_ROW, COLLECTIVES_ROW, REPLAYS_ROW, OUTSIDE_ROW, UNATTRIBUTED_ROW)
+"""Rows that are no module of the program, and named in the reader's language."""
 
 LINES = 5
 """As many as fit beside the verdict; the file has all."""
@@ -208,7 +213,8 @@ def _exposed(breakdown: Breakdown, row: Row) -> str:
 def _cells(row: Row, kind: str, more: str, folder: str, voice: Voice) -> tuple[str, ...]:
     replayed = say("layer_replayed") if row.time.replay_ns * 2 > row.time.gpu_ns else ""
     what = " ".join(voice.tell(part) for part in (more, given(row.call), replayed) if part)
-    cells = (row.name, kind, text.percent(row.time.share), _reads(row), what, _place(row.source, folder))
+    name = say(f"row.{row.name}") if row.name in NAMED_ROWS else row.name
+    cells = (name, kind, text.percent(row.time.share), _reads(row), what, _place(row.source, folder))
     return tuple(voice.tell(cell) for cell in cells)
 
 
@@ -279,7 +285,7 @@ def _fitted(row: Sequence[str], widths: Mapping[int, int], *, kernels: bool) -> 
             cell = _kernel(cell, width)
         elif column in (_CLASS, _GIVEN):
             cell = text.fitting(cell, width)
-        elif len(cell) > width:
-            cell = "…" + cell[len(cell) - width + 1 :]
+        else:
+            cell = text.fitting(cell[::-1], width)[::-1]
         rest = " " * (width - text.width(cell))
         yield rest + cell if column in (_SHARE, _READS) else cell + rest

@@ -17,11 +17,7 @@ from perfzero.report.ceilings import ceilings
 from perfzero.store.kineto import read_trace
 from perfzero.store.reader import Recording
 from perfzero.values import Look, Observation, Samples
-
-UNEXPECTED = (
-    "this trace could not be broken down ({kind}), which is a mistake in perfzero; all else is as without it."
-)
-"""For what a trace may hold is open: operators, and shapes of theirs, that nobody has seen yet."""
+from perfzero.words.said import first_line, say
 
 MOST = 16
 """Traces read of a recording, each in seconds however large: twice one per process on a host of 8 GPUs."""
@@ -41,21 +37,23 @@ def broken_down(
     for look in looks[:MOST]:
         try:
             samples, why = beside(look, recording.looks, seen)
-            doubts += [f"{look.file}: {why}"] if why else []
+            doubts += [say("trace.of", file=look.file, why=why)] if why else []
             # With samples it is known which GPU it was.
             roofs = None if samples is None else ceilings(seen[_used(look, seen)[0]], look)
             trace, l2_bytes = read_trace(recording.path / look.file), _l2_bytes(look, seen)
             found[look.file] = break_down(trace, samples, roofs, l2_bytes=l2_bytes)
         except (BrokenRecording, NoRecording) as error:
-            doubts.append(str(error).splitlines()[0])
+            doubts.append(first_line(error.sentence))
             continue
         except Exception as error:  # noqa: BLE001 - a look adds to the report, which stands without it
-            doubts.append(f"{look.file}: {UNEXPECTED.format(kind=type(error).__name__)}")
+            doubts.append(
+                say("trace.of", file=look.file, why=say("trace.unexpected", kind=type(error).__name__))
+            )
             continue
         told = found[look.file].doubts
-        doubts += (d if d.startswith(look.file) else f"{look.file}: {d}" for d in told)
+        doubts += (d if d.startswith(look.file) else say("trace.of", file=look.file, why=d) for d in told)
     if len(looks) > MOST:
-        doubts.append(f"Of {len(looks)} looks inside the program the first {MOST} were read.")
+        doubts.append(say("trace.first_read", count=len(looks), most=MOST))
     return found, tuple(doubts)
 
 
@@ -64,14 +62,14 @@ def beside(look: Look, looks: Sequence[Look], seen: Mapping[int, Observation]) -
     used = _used(look, seen)
     if len(used) != 1 or used[0] not in seen:
         several = len(used) > 1 and any(len(seen[gpu].close_up) for gpu in used if gpu in seen)
-        return None, "it used several GPUs, so counters are not shared out to it." if several else ""
+        return None, say("trace.several_gpus") if several else ""
     its = seen[used[0]]
     # One that was asked and did not step may have launched something all the same.
     others = [k for k in looks if k.pid != look.pid and used[0] in (k.gpus or used)]
     if len(its.close_up) and others:
-        return None, "others of its processes used the same GPU, so counters are not shared out to it."
+        return None, say("trace.shared")
     if len(its.close_up) and its.other_pids:  # they may do nothing, as a desktop does
-        return its.close_up, "another program held its GPU, too, and what that read is counted as its own."
+        return its.close_up, say("trace.another")
     return its.close_up, ""
 
 

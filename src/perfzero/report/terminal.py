@@ -41,7 +41,7 @@ from perfzero.report.host_lines import lines as host_lines
 from perfzero.report.host_lines import overlapping
 from perfzero.report.model import GpuReport, Losses, Report, Truth, Watching
 from perfzero.report.voice import Voice
-from perfzero.words.said import clause, counted, joined
+from perfzero.words.said import CALLED_EN, clause, counted, joined
 
 WIDTH = 100
 """The widest a report gets, and its width where there is no terminal to ask."""
@@ -226,7 +226,8 @@ def _steps(diagnosis: Diagnosis, say: Voice) -> RenderableType:
     grid = Table.grid(padding=(0, 2), expand=True)
     grid.add_column(no_wrap=True)
     grid.add_column(no_wrap=True)
-    grid.add_column(ratio=1)
+    # Where characters are wide, rich takes a space at the end of a line for too much text, and cuts it.
+    grid.add_column(ratio=1, overflow="ellipsis" if say.language == CALLED_EN else "fold")
     for step in diagnosis.steps:
         evidence = Text(text.glued(say.tell(step.text)))
         held = _held(step, say)

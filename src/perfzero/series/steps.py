@@ -68,6 +68,7 @@ from perfzero.series.work import (
 )
 from perfzero.text import duration
 from perfzero.values import FloatArray, IntArray, Samples
+from perfzero.words.said import say
 
 DRIFTS = 8.0
 """
@@ -78,17 +79,11 @@ normal values each, whose errors are not well known either, do so in 1 of 1000 c
 WHOLE = 0.5
 """Work further from the median is that of two beats, or of none: an onset was missed, or false."""
 
-FALL_ALIKE = (
-    "Beats differ in groups, but each group falls on the samples alike, so it may be the sampling that "
-    "makes them differ."
-)
+FALL_ALIKE = say("no_steps.groups")
 
-BEGINS_NOWHERE = "Parts of a step repeat, but where the whole step begins cannot be told."
+BEGINS_NOWHERE = say("no_steps.no_beginning")
 
-BETWEEN_WAITS = (
-    "The GPU waits at regular intervals, but something faster repeats between the waits, so these may come "
-    "only every so many steps."
-)
+BETWEEN_WAITS = say("no_steps.faster_between")
 
 MOSTLY = 0.4
 """A GPU that rests for more of the time works so little that a burst of work may be all of its work."""
@@ -182,15 +177,9 @@ def find_steps(*tables: Samples | Searched) -> Steps | NoSteps:
     """
     found = _find_steps([table if isinstance(table, Searched) else search(table) for table in tables])
     if isinstance(found, Steps) and found.step_s < SHORTEST_MICRO_S:
-        return NoSteps(
-            f"Something comes back every {duration(found.step_s)}, so fast that it may be a kernel, a wave "
-            "of its blocks or a layer."
-        )
+        return NoSteps(say("no_steps.too_fast", length=duration(found.step_s)))
     if isinstance(found, Steps) and found.high_s - found.low_s > 2 * KNOWN * found.step_s:
-        return NoSteps(
-            f"The steps that were seen vary too much: their mean lies between {duration(found.low_s)} and "
-            f"{duration(found.high_s)}."
-        )
+        return NoSteps(say("no_steps.vary", low=duration(found.low_s), high=duration(found.high_s)))
     return found
 
 
@@ -210,20 +199,14 @@ def _find_steps(tables: Sequence[Searched]) -> Steps | NoSteps:
     chosen = next((i for i, a in enumerate(answers) if not isinstance(a, NoSteps)), None)
     if chosen is None:
         reasons = [a.reason for a in answers if isinstance(a, NoSteps)]
-        return NoSteps(reasons[0] if reasons else "Nothing was sampled closely enough to see single steps.")
+        return NoSteps(reasons[0] if reasons else say("no_steps.not_close"))
     answer = answers[chosen]
     assert not isinstance(answer, NoSteps)
     steps, adds_work = answer
     if any(_resolves(parts, steps.step_s) for parts in seen[:chosen]):
-        return NoSteps(
-            "The bursts repeat themselves, but the longer windows would show steps of that length and "
-            "do not, so the repetition may be only a part of a step."
-        )
+        return NoSteps(say("no_steps.bursts_only"))
     if not all(level_at(steps.step_s, parts) for parts in seen[:chosen]):
-        return NoSteps(
-            "The bursts repeat themselves, but the longer windows show slower changes beside that, "
-            "so the repetition may be only a part of a step."
-        )
+        return NoSteps(say("no_steps.bursts_slower"))
     for parts, other in zip(seen[chosen + 1 :], answers[chosen + 1 :], strict=True):
         if isinstance(other, NoSteps):
             continue
@@ -231,7 +214,7 @@ def _find_steps(tables: Sequence[Searched]) -> Steps | NoSteps:
         if _contradicts(steps, faster, seen[chosen], parts, adds_work=adds_work):
             if level_at(faster.step_s, seen[chosen]):
                 return faster
-            return NoSteps("The windows and the bursts tell of different steps; one of them is not the step.")
+            return NoSteps(say("no_steps.differ"))
     return steps
 
 
@@ -244,10 +227,10 @@ def _resolves(parts: tuple[Stretch, ...], step_s: float) -> bool:
 def _of_table(parts: tuple[Stretch, ...]) -> tuple[Steps, bool] | NoSteps:
     """The steps that one table shows, and whether work marks them rather than a rest."""
     if sum(part.rows for part in parts) < FEWEST * SHORTEST:
-        return NoSteps("Too few samples follow each other without a hole to see steps repeat.")
+        return NoSteps(say("no_steps.holes"))
     every = list(trains(parts))
     if not every:
-        return NoSteps("No counter changes enough to show where a step begins.")
+        return NoSteps(say("no_steps.no_change"))
     rhythms = [r for r in (rhythm_of(train, parts) for train in every) if r is not None]
     shortest_s = SHORTEST * max(part.spacing_ns for part in parts) / 1e9
     beats = agreed(rhythms)
@@ -266,7 +249,7 @@ def _of_table(parts: tuple[Stretch, ...]) -> tuple[Steps, bool] | NoSteps:
     ]
     hasty = bool(hasty_s)
     if hasty and not beats:
-        return NoSteps("Steps, or parts of them, are shorter than a few samples.")
+        return NoSteps(say("no_steps.short"))
     if beats:
         climbed = _climb(beats, parts)
         # Where the GPU rests for so long, all of its work is a pulse.
@@ -278,7 +261,7 @@ def _of_table(parts: tuple[Stretch, ...]) -> tuple[Steps, bool] | NoSteps:
         found = _by_work(every, parts) or _by_correlation(parts)
         if found is not None:
             return NoSteps(BETWEEN_WAITS) if beats_between(found[0].step_s, every, parts) else found
-    return NoSteps("Nothing in the counters comes back at regular intervals.")
+    return NoSteps(say("no_steps.nothing"))
 
 
 def _made_of(hasty_s: Sequence[float], beat: Rhythm, parts: tuple[Stretch, ...]) -> bool:
@@ -314,12 +297,9 @@ def _climb(beats: list[Rhythm], parts: tuple[Stretch, ...]) -> tuple[Steps, bool
     if turns_of(counted(beat, work, parts)) is not None:
         return NoSteps(BEGINS_NOWHERE)
     if uneven(work):
-        return NoSteps(
-            "Something comes back at regular intervals, but the work between is uneven and does not "
-            "repeat: it may be only a part of a step."
-        )
+        return NoSteps(say("no_steps.uneven"))
     if takes_turns(beat, parts):
-        return NoSteps("Longer and shorter beats take turns, so each may be only a part of a step.")
+        return NoSteps(say("no_steps.alternate"))
     if (doubt := _unequal(beat, work)) is not None:
         return doubt
     return _steps(beat, parts, work, micro=None), beat.adds_work
@@ -329,11 +309,7 @@ def _unequal(rhythm: Rhythm, work: Sequence[FloatArray]) -> NoSteps | None:
     """The doubt about *rhythm* if its intervals hold unequal amounts of *work*; else None."""
     amount = amounts(work)
     if robust_spread(amount) > max(UNEVEN, 2.0 * rhythm.jitter):
-        return NoSteps(
-            "Something comes back at regular intervals, but now more and now less work is done in between: "
-            "these may be the beats of a timer, such as that of a CPU quota, parts of a step, or steps of "
-            "unequal work."
-        )
+        return NoSteps(say("no_steps.timer"))
     whole = amount[np.abs(amount) < WHOLE]
     if len(whole) < 4 * FEWEST:
         return None
@@ -342,10 +318,7 @@ def _unequal(rhythm: Rhythm, work: Sequence[FloatArray]) -> NoSteps | None:
     within = robust_spread(np.concatenate([own - m for own, m in zip(quarters, middles, strict=True)]))
     # The median of n normal values scatters by 1.25 / √n of what they do.
     if np.ptp(middles) > max(UNEVEN, DRIFTS * 1.25 * within / np.sqrt(len(quarters[-1]))):
-        return NoSteps(
-            "Something comes back at regular intervals, but the work in between becomes more or less with "
-            "time, so that no one step time would be true."
-        )
+        return NoSteps(say("no_steps.drift"))
     return None
 
 

@@ -45,9 +45,9 @@ class Replay:
         self._samples = recording.samples(stream, gpu)
         if not len(self._samples):
             there = ", ".join(s if g is None else f"{s} of GPU {g}" for s, g in recording.streams) or "none"
+            of_gpu = "" if gpu is None else f" of GPU {gpu}"
             raise NoRecording(
-                f"{recording.path} has no samples of {stream!r}{'' if gpu is None else f' of GPU {gpu}'}.\n"
-                f"Name a stream that it has: {there}."
+                f"{recording.path} has no samples of {stream!r}{of_gpu}.\nName a stream that it has: {there}."
             )
         self.counters: Sequence[Counter] = tuple(BY_NAME[n] for n in self._samples.columns)
         self._speed = speed

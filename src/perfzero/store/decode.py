@@ -18,6 +18,8 @@ import typing
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, TypeVar
 
+from perfzero.words.said import listed, say
+
 T = TypeVar("T")
 
 MAX_DEPTH = 32  # manifests nest five deep
@@ -38,20 +40,20 @@ def parse_json(text: bytes) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise ValueError(say("decode.deep")) from None
 
 
 def decode(kind: type[T], value: object, *, where: str) -> T:
     """*value* (parsed JSON) as the dataclass *kind*; raises ValueError that names the field in *where*."""
     if not isinstance(value, dict):
-        raise ValueError(f"{where} is {_named(value)}, not an object")
+        raise ValueError(say("decode.no_object", where=where, named=_named(value)))
     hints = _hints(typing.cast(Any, kind))
     found: dict[str, Any] = {}
     for f in fields(typing.cast(Any, kind)):
         if f.name in value:
             found[f.name] = _convert(hints[f.name], value[f.name], f"{where}.{f.name}")
         elif f.default is MISSING and f.default_factory is MISSING:
-            raise ValueError(f"{where}.{f.name} is missing")
+            raise ValueError(say("decode.missing", where=where, name=f.name))
     return kind(**found)
 
 
@@ -73,7 +75,9 @@ def _convert(hint: Any, value: object, where: str) -> Any:
         return _convert(wanted, value, where)
     if origin is typing.Literal:
         if not isinstance(value, str) or value not in arguments:
-            raise ValueError(f"{where} is {_named(value)}, not one of {', '.join(map(repr, arguments))}")
+            raise ValueError(
+                say("decode.not_one_of", where=where, named=_named(value), names=listed(map(repr, arguments)))
+            )
         return value
     if origin is tuple:
         return _convert_tuple(arguments, value, where)
@@ -91,26 +95,31 @@ def _convert_scalar(hint: Any, value: object, where: str) -> Any:
         return value
     if hint is int and isinstance(value, int) and not isinstance(value, bool):
         if not -(2**63) <= value < 2**63:
-            raise ValueError(f"{where} does not fit 64 bits")
+            raise ValueError(say("decode.not_64_bits", where=where))
         return value
     if hint is float:
         if value is None:
             return math.nan  # how `jsonable` writes a missing number
         if isinstance(value, int | float) and not isinstance(value, bool):
             return _finite(value, where)
-    names = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
-    raise ValueError(f"{where} is {_named(value)}, not {names.get(hint, str(hint))}")
+    names = {
+        str: say("decode.a_text"),
+        bool: say("decode.a_bool"),
+        int: say("decode.an_int"),
+        float: say("decode.a_number"),
+    }
+    raise ValueError(say("decode.wrong", where=where, named=_named(value), kind=names.get(hint, str(hint))))
 
 
 def _convert_tuple(arguments: tuple[Any, ...], value: object, where: str) -> tuple[Any, ...]:
     if not isinstance(value, list):
-        raise ValueError(f"{where} is {_named(value)}, not a list")
+        raise ValueError(say("decode.no_list", where=where, named=_named(value)))
     if len(value) > MAX_ITEMS:
-        raise ValueError(f"{where} has {len(value)} entries")
+        raise ValueError(say("decode.entries", where=where, count=len(value)))
     if len(arguments) == 2 and arguments[1] is Ellipsis:
         return tuple(_convert(arguments[0], v, f"{where}[{i}]") for i, v in enumerate(value))
     if len(value) != len(arguments):
-        raise ValueError(f"{where} has {len(value)} entries, not {len(arguments)}")
+        raise ValueError(say("decode.entries_not", where=where, count=len(value), wanted=len(arguments)))
     return tuple(
         _convert(a, v, f"{where}[{i}]") for i, (a, v) in enumerate(zip(arguments, value, strict=True))
     )
@@ -118,16 +127,16 @@ def _convert_tuple(arguments: tuple[Any, ...], value: object, where: str) -> tup
 
 def _convert_mapping(arguments: tuple[Any, ...], value: object, where: str) -> dict[Any, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"{where} is {_named(value)}, not an object")
+        raise ValueError(say("decode.no_object", where=where, named=_named(value)))
     if len(value) > MAX_ITEMS:
-        raise ValueError(f"{where} has {len(value)} entries")
+        raise ValueError(say("decode.entries", where=where, count=len(value)))
     key_type, value_type = arguments
     result: dict[Any, Any] = {}
     for key, item in value.items():
         shown = clean_text(key)[:80]
         if key_type is int:
             if not (key.isascii() and key.isdigit() and len(key) <= 9):
-                raise ValueError(f"{where} has the key {shown!r}, not a number")
+                raise ValueError(say("decode.no_number_key", where=where, key=f"{shown!r}"))
             result[int(key)] = _convert(value_type, item, f"{where}[{shown}]")
         else:
             result[clean_text(key)] = _convert(value_type, item, f"{where}[{shown!r}]")
@@ -136,7 +145,7 @@ def _convert_mapping(arguments: tuple[Any, ...], value: object, where: str) -> d
 
 def _free(value: object, where: str, depth: int) -> Any:
     if depth > MAX_DEPTH:
-        raise ValueError(f"{where} is nested too deeply")
+        raise ValueError(say("decode.deep_at", where=where))
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, float):
@@ -154,7 +163,7 @@ def _finite(value: float, where: str) -> float:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise ValueError(f"{where} is not a finite number")
+        raise ValueError(say("decode.infinite", where=where))
     return number
 
 
@@ -162,19 +171,19 @@ def _named(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, str):
-        return f"the text {clean_text(value)[:40]!r}"
+        return say("decode.the_text", text=f"{clean_text(value)[:40]!r}")
     names = {
-        bool: "true or false",
-        int: "a whole number",
-        float: "a number",
-        list: "a list",
-        dict: "an object",
+        bool: say("decode.a_bool"),
+        int: say("decode.an_int"),
+        float: say("decode.a_number"),
+        list: say("decode.a_list"),
+        dict: say("decode.an_object"),
     }
     return names.get(type(value), type(value).__name__)
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(say("decode.no_json", name=name))
 
 
 @functools.cache

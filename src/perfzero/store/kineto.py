@@ -60,6 +60,7 @@ from perfzero.traces import (
     WorkKind,
 )
 from perfzero.values import IntArray
+from perfzero.words.said import say
 
 MAX_FILE_BYTES = 128 << 20
 """Compressed. A small training step with Python stacks takes some 10 kB."""
@@ -135,29 +136,26 @@ def read_trace(path: Path) -> Trace:
     try:
         with open_regular(path) as file:
             if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:
-                raise ValueError(f"it is larger than {MAX_FILE_BYTES >> 20} MiB")
+                raise ValueError(say("file.larger", size=MAX_FILE_BYTES >> 20))
             with gzip.GzipFile(fileobj=file) as unpacked:
                 base_ns = _read(_Json(unpacked), events)
     except FileNotFoundError:
-        raise NoRecording(f"{path} does not exist.\nName a file that a look inside wrote.") from None
+        raise NoRecording(say("file.no_trace", path=path)) from None
     except EOFError:
-        raise _broken(path, "it is cut short") from None
+        raise _broken(path, say("file.cut_short")) from None
     except (gzip.BadGzipFile, zlib.error):
-        raise _broken(path, "it is not compressed by gzip, or damaged") from None
+        raise _broken(path, say("file.no_gzip")) from None
     except OSError as error:
         raise BrokenRecording(
-            f"{path} cannot be read: {error.strerror or error}.\nCheck its owner: ls -l {path}"
+            say("file.unreadable", path=path, why=error.strerror or error, owner=path)
         ) from error
     except (ValueError, RecursionError) as error:
-        raise _broken(path, str(error).rstrip(".") or "it is nested too deeply") from error
+        raise _broken(path, str(error).rstrip(".") or say("decode.deep")) from error
     return events.trace(base_ns=base_ns, name=path.name)
 
 
 def _broken(path: Path, reason: str) -> BrokenRecording:
-    return BrokenRecording(
-        f"{path} is no trace of PyTorch's profiler that can be trusted: {clean_text(reason)}.\n"
-        "The rest of the recording is not touched by this. Look again: perfzero run -- COMMAND"
-    )
+    return BrokenRecording(say("file.bad_trace", path=path, reason=clean_text(reason)))
 
 
 class _Json:
@@ -187,25 +185,27 @@ class _Json:
     def expect(self, sign: str) -> None:
         """Pass *sign*."""
         if not self.is_next(sign):
-            raise ValueError(f"{sign!r} is missing in front of {self._text[self._at : self._at + 20]!r}")
+            raise ValueError(
+                say("file.sign_missing", sign=f"{sign!r}", text=f"{self._text[self._at : self._at + 20]!r}")
+            )
 
     def value(self) -> Any:
         """The next value, whatever it is."""
         self._values += 1
         if self._values > MAX_VALUES:
-            raise ValueError(f"it holds more than {MAX_VALUES:,} values")
+            raise ValueError(say("file.many_values", most=f"{MAX_VALUES:,}"))
         self._skip()
         while True:
             try:
                 found, end = self._decode(self._text, self._at)
             except ValueError:  # cut off by the end of what is held, or damaged
                 if len(self._text) - self._at > MAX_VALUE:
-                    raise ValueError(f"one value in it takes more than {MAX_VALUE:,} characters") from None
+                    raise ValueError(say("file.long_value", most=f"{MAX_VALUE:,}")) from None
                 if not self._more():
                     raise
                 continue
             if end - self._at > MAX_VALUE:
-                raise ValueError(f"one value in it takes more than {MAX_VALUE:,} characters")
+                raise ValueError(say("file.long_value", most=f"{MAX_VALUE:,}"))
             # A number that ends with what is held may go on.
             if end == len(self._text) and self._more():
                 continue
@@ -236,7 +236,7 @@ class _Json:
         chunk = self._file.read(_CHUNK_BYTES)
         self._unpacked += len(chunk)
         if self._unpacked > MAX_TEXT_BYTES:
-            raise ValueError(f"it holds more than {MAX_TEXT_BYTES >> 20} MiB")
+            raise ValueError(say("file.much_text", size=MAX_TEXT_BYTES >> 20))
         return chunk
 
 
@@ -261,7 +261,7 @@ def _read(source: _Json, events: _Events) -> int | None:
         source.expect("}")
     source.finish()
     if not seen:
-        raise ValueError("it holds no list of events")
+        raise ValueError(say("file.no_events"))
     return base_ns
 
 
@@ -283,7 +283,7 @@ class _Numbered(Generic[T]):
 
     def number(self, value: T) -> int:
         if len(self) > MAX_DIFFERENT:
-            raise ValueError(f"it names more than {MAX_DIFFERENT:,} different things")
+            raise ValueError(say("file.many_names", most=f"{MAX_DIFFERENT:,}"))
         return self._number.setdefault(value, len(self._number))
 
     def __len__(self) -> int:
@@ -302,7 +302,7 @@ class _Room:
     def take(self, characters: int) -> None:
         self._left -= characters
         if self._left < 0:
-            raise ValueError(f"its names and shapes take more than {MAX_KEPT:,} characters")
+            raise ValueError(say("file.long_names", most=f"{MAX_KEPT:,}"))
 
 
 class _Known:
@@ -397,7 +397,7 @@ class _Events:
             self.damaged += 1
         self._kept += 1
         if self._kept > MAX_EVENTS:
-            raise ValueError(f"it holds more than {MAX_EVENTS:,} events")
+            raise ValueError(say("file.many_events", most=f"{MAX_EVENTS:,}"))
 
     def _thread(self, event: dict[str, Any]) -> int:
         pid, tid = event.get("pid"), event.get("tid")
@@ -464,7 +464,7 @@ class _Events:
             self._paths.add(path)
             path = path.rpartition(".")[0]
         if len(self._paths) > MAX_MODULES:
-            raise ValueError(f"it names more than {MAX_MODULES:,} modules")
+            raise ValueError(say("file.many_modules", most=f"{MAX_MODULES:,}"))
 
     def _frame(self, event: dict[str, Any], start: int, end: int) -> None:
         name = _name(event)
@@ -513,12 +513,15 @@ class _Events:
         base = 0 if base_ns is None else base_ns
         doubts = []
         if base_ns is None:
-            doubts.append(f"{name} does not say from when its times count; they were taken as Unix time.")
+            doubts.append(say("file.no_base", name=name))
         if self.damaged:
-            doubts.append(f"{name}: {self.damaged:,} damaged events were skipped.")
-        for names, what in ((self._work_names, "kernels"), (self._operator_names, "operators")):
+            doubts.append(say("file.damaged_events", name=name, count=f"{self.damaged:,}"))
+        for names, what in (
+            (self._work_names, say("file.kernels")),
+            (self._operator_names, say("file.operators")),
+        ):
             if names.too_many:
-                doubts.append(f"{name} names more than {MAX_NAMES:,} {what}; all others are told as one.")
+                doubts.append(say("file.too_many_names", name=name, most=f"{MAX_NAMES:,}", what=what))
         rows = _table(self._operators, 8)
         order = np.lexsort((-rows[2], rows[1]))
         thread, start, end, what, external, sequence, forward_thread, inputs = rows[:, order]

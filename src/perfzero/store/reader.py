@@ -34,6 +34,7 @@ from perfzero.store.schema import (
 )
 from perfzero.store.stream_reader import read_stream
 from perfzero.values import Gap, Gpu, Look, Note, Observation, Samples, Window
+from perfzero.words.said import say
 
 _Event = TypeVar("_Event", Window, Gap, Look, Note)
 
@@ -121,10 +122,7 @@ class Recording:
         gpu = next((g for g in self.gpus if g.index == gpu_index), None)
         if gpu is None:
             watched = ", ".join(str(g.index) for g in self.gpus) or "none"
-            raise NoRecording(
-                f"{self.path} holds nothing of GPU {gpu_index}. GPUs watched: {watched}.\n"
-                "Name one of them with --gpu, or leave --gpu out."
-            )
+            raise NoRecording(say("file.no_gpu", path=self.path, gpu=gpu_index, watched=watched))
         disturbed = self._disturbed(gpu_index)
         pm, zoom, gpm, board, host = (
             _outside(disturbed, self.samples(stream, None if stream == "host" else gpu_index))
@@ -180,15 +178,11 @@ class Recording:
             parsed = parse_file_name(name)
             if parsed is None:
                 if name.endswith(".arrow"):
-                    self._doubts.append(
-                        f"{clean_text(name)} is no stream that perfzero writes; it was left out."
-                    )
+                    self._doubts.append(say("file.no_stream", name=clean_text(name)))
                 continue
             stream, gpu, segment = parsed
             if gpu is not None and gpu not in watched:
-                self._doubts.append(
-                    f"{name} belongs to a GPU that the manifest does not list; it was left out."
-                )
+                self._doubts.append(say("file.unlisted_gpu", name=name))
                 continue
             found.setdefault((stream, gpu), []).append(segment)
         return {key: sorted(segments) for key, segments in found.items()}
@@ -200,7 +194,7 @@ class Recording:
             try:
                 file = open_regular(self.path / name)
             except OSError as error:
-                self._doubts.append(f"{name} cannot be read and was left out: {error.strerror or error}.")
+                self._doubts.append(say("file.left_out", name=name, why=error.strerror or error))
                 continue
             with file:
                 content = read_stream(
@@ -214,7 +208,7 @@ class Recording:
                 late = part.where(part.start_ns >= parts[-1].start_ns[-1])
                 if len(late) < len(part):
                     self._doubts.append(
-                        f"{name}: {len(part) - len(late):,} rows from before the segment began were dropped."
+                        say("file.before_segment", name=name, rows=f"{len(part) - len(late):,}")
                     )
                 part = late
             if len(part):
@@ -244,58 +238,48 @@ def open_recording(path: Path | str) -> Recording:
         )
     except OSError as error:  # the folder may be entered but not listed
         raise BrokenRecording(
-            f"{folder} cannot be listed: {error.strerror or error}.\nCheck its owner: ls -ld {folder}"
+            say("file.unlistable", folder=folder, why=error.strerror or error, owner=folder)
         ) from error
 
 
 def _read_manifest(folder: Path) -> Manifest:
     try:
         if not folder.is_dir():
-            what = "is a file, and a recording is a folder" if folder.exists() else "does not exist"
-            raise NoRecording(f"{folder} {what}.\nMake a recording: perfzero record -o {folder} -- COMMAND")
+            what = say("file.is_file") if folder.exists() else say("file.not_there")
+            raise NoRecording(say("file.no_folder", folder=folder, what=what, new=folder))
         with open_regular(folder / MANIFEST) as file:
             text = file.read(MAX_MANIFEST_BYTES + 1)
     except FileNotFoundError:
-        raise NoRecording(
-            f"{folder} holds no recording: there is no {MANIFEST} in it.\n"
-            "Name the folder that `perfzero record` printed when it ended."
-        ) from None
+        raise NoRecording(say("file.no_recording", folder=folder, manifest=MANIFEST)) from None
     except OSError as error:
         raise BrokenRecording(
-            f"{folder / MANIFEST} cannot be read: {error.strerror or error}.\nCheck its owner: ls -l {folder}"
+            say("file.unreadable", path=folder / MANIFEST, why=error.strerror or error, owner=folder)
         ) from error
     if len(text) > MAX_MANIFEST_BYTES:
-        raise _broken_manifest(folder, f"it is larger than {MAX_MANIFEST_BYTES >> 20} MiB")
+        raise _broken_manifest(folder, say("file.larger", size=MAX_MANIFEST_BYTES >> 20))
     try:
         value: Any = parse_json(text)
         version = value.get("format") if isinstance(value, dict) else None
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-            raise ValueError("it does not say in which format the recording is")
+            raise ValueError(say("file.no_format"))
         if version > FORMAT:
-            raise BrokenRecording(
-                f"{folder} was written by a newer perfzero, in format {version}; "
-                f"this one reads up to {FORMAT}.\n"
-                "Upgrade: pip install --upgrade perfzero"
-            )
+            raise BrokenRecording(say("file.newer", folder=folder, version=version, most=FORMAT))
         return manifest_from_json(value)
     except ValueError as error:
         raise _broken_manifest(folder, str(error).rstrip(".")) from error
 
 
 def _broken_manifest(folder: Path, reason: str) -> BrokenRecording:
-    return BrokenRecording(
-        f"{folder / MANIFEST} is no manifest that can be trusted: {reason}.\n"
-        "Record again: perfzero record -o NEW_FOLDER -- COMMAND"
-    )
+    return BrokenRecording(say("file.bad_manifest", path=folder / MANIFEST, reason=reason))
 
 
 def _manifest_doubts(manifest: Manifest) -> tuple[str, ...]:
     doubts: list[str] = []
     if manifest.state == "recording":
-        doubts.append("The recording was cut short or is still running: its end was never written.")
+        doubts.append(say("file.still_running"))
     elif manifest.state == "incomplete":
-        doubts.append("The recording is incomplete: the recorder had to stop or to leave something out.")
-    doubts.extend(f"{reason}." for reason in manifest.lost.values())
+        doubts.append(say("file.incomplete"))
+    doubts.extend(say("file.doubt", reason=reason) for reason in manifest.lost.values())
     return tuple(doubts)
 
 
@@ -313,28 +297,24 @@ class _Events:
             with open_regular(folder / EVENTS) as file:
                 text = file.read(MAX_EVENTS_BYTES + 1)
         except FileNotFoundError:
-            self.doubts.append(f"{EVENTS} is missing: windows, gaps and notes are unknown.")
+            self.doubts.append(say("file.no_events_file", events=EVENTS))
             return
         except OSError as error:
-            self.doubts.append(
-                f"{EVENTS} cannot be read, so windows, gaps and notes are unknown: {error.strerror or error}."
-            )
+            self.doubts.append(say("file.events_unreadable", events=EVENTS, why=error.strerror or error))
             return
         if len(text) > MAX_EVENTS_BYTES:
-            self.doubts.append(
-                f"{EVENTS} is too long; only its first {MAX_EVENTS_BYTES >> 20} MiB were read."
-            )
+            self.doubts.append(say("file.events_long", events=EVENTS, size=MAX_EVENTS_BYTES >> 20))
         # Cut off by the limit or by a kill, what follows the last newline is no whole line.
         *lines, rest = text.split(b"\n")
         for line in lines:
             if line:
                 self._add(line)
         if self._damaged:
-            self.doubts.append(f"{EVENTS}: {self._damaged} damaged lines were skipped.")
+            self.doubts.append(say("file.damaged_lines", events=EVENTS, count=self._damaged))
         if self._unknown:
-            self.doubts.append(f"{EVENTS}: {self._unknown} events of a kind unknown here were skipped.")
+            self.doubts.append(say("file.unknown_events", events=EVENTS, count=self._unknown))
         if rest and len(text) <= MAX_EVENTS_BYTES:
-            self.doubts.append(f"{EVENTS} ends in the middle of a line; only that line is lost.")
+            self.doubts.append(say("file.ends_in_line", events=EVENTS))
 
     def _add(self, line: bytes) -> None:
         try:

@@ -7,6 +7,8 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
+from perfzero.words.said import say
+
 
 def open_regular(path: Path) -> BinaryIO:
     """Open a file for reading that is neither a link out of the folder nor a device. Raises OSError."""
@@ -21,9 +23,9 @@ def open_regular(path: Path) -> BinaryIO:
         fd = os.open(path, flags)
     except OSError:
         if path.is_symlink():
-            raise OSError(0, "it is a link, which a recording never holds") from None
+            raise OSError(0, say("file.is_link")) from None
         raise
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise OSError(0, "it is no regular file")
+        raise OSError(0, say("file.not_regular"))
     return os.fdopen(fd, "rb")

@@ -30,6 +30,7 @@ from typing import Any, Literal
 
 from perfzero.store.decode import decode
 from perfzero.values import Cost, Gpu, Process, Tier, jsonable
+from perfzero.words.said import say
 
 # History of the format. Readers refuse what is newer than themselves, and read what is older.
 # 1 - (0.1) first version
@@ -98,9 +99,9 @@ def manifest_from_json(value: object) -> Manifest:
     manifest = decode(Manifest, value, where="manifest")
     indices = [gpu.index for gpu in manifest.gpus]
     if len(indices) > MAX_GPUS:
-        raise ValueError(f"it lists {len(indices)} GPUs, more than the {MAX_GPUS} that are read")
+        raise ValueError(say("file.many_gpus", count=len(indices), most=MAX_GPUS))
     if len(set(indices)) != len(indices):
-        raise ValueError("it lists two GPUs with the same index")
+        raise ValueError(say("file.same_index"))
     return manifest
 
 

@@ -49,6 +49,7 @@ from perfzero.traces import (
     WorkKind,
 )
 from perfzero.values import IntArray
+from perfzero.words.said import say
 
 LEVEL = 9
 """Of gzip, its highest: a look is written once, and sent and kept."""
@@ -81,9 +82,7 @@ def slim_look(path: Path, *, hide: Callable[[str], str]) -> tuple[bytes, tuple[s
     trace = read_trace(path)
     base_ns = _base(trace)
     if base_ns is None:
-        raise BrokenRecording(
-            f"{path} holds times that lie too far apart.\nLook again: perfzero run --agent -- COMMAND"
-        )
+        raise BrokenRecording(say("file.far_apart", path=path))
     events = _Events(trace, base_ns, short_files(_files(trace)), hide)
     into = io.BytesIO()
     with gzip.GzipFile("", "wb", LEVEL, into, mtime=0) as file:

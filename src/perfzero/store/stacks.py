@@ -41,6 +41,7 @@ from perfzero.store.regular import open_regular
 from perfzero.store.schema import STACKS
 from perfzero.store.slim import short_files
 from perfzero.values import IntArray
+from perfzero.words.said import say
 
 SCHEMA = 1
 
@@ -80,10 +81,10 @@ def chrome_trace(file: BinaryIO) -> tuple[list[Frame], list[tuple[int, ...]], In
     """
     data = file.read(MAX_TRACE_BYTES + 1)
     if len(data) > MAX_TRACE_BYTES:
-        raise ValueError(f"the stacks take more than {MAX_TRACE_BYTES >> 20} MiB")
+        raise ValueError(say("file.stacks_larger", size=MAX_TRACE_BYTES >> 20))
     events = parse_json(data)
     if not isinstance(events, list):
-        raise ValueError("py-spy wrote no list of events")
+        raise ValueError(say("file.pyspy_no_events"))
     frames: dict[Frame, int] = {}
     stacks: dict[tuple[int, ...], int] = {}
     threads: dict[int, int] = {}
@@ -107,7 +108,7 @@ def chrome_trace(file: BinaryIO) -> tuple[list[Frame], list[tuple[int, ...]], In
             continue
         time_us, thread = event.get("ts"), event.get("tid")
         if type(time_us) is not int or type(thread) is not int or not 0 <= time_us < 1 << 50:
-            raise ValueError("an event of py-spy has no time or no thread")
+            raise ValueError(say("file.pyspy_no_time"))
         number = threads.setdefault(thread, len(threads))
         if (time_us, number) != changed:
             keep()
@@ -119,7 +120,7 @@ def chrome_trace(file: BinaryIO) -> tuple[list[Frame], list[tuple[int, ...]], In
             stack.pop()
         many = len(frames) > MAX_FRAMES or len(rows) > MAX_ROWS or len(threads) > MAX_THREADS
         if many or stacked > MAX_STACKED:
-            raise ValueError("the stacks are too many")
+            raise ValueError(say("file.stacks_many"))
     keep()
     table = np.array(sorted(rows), np.int64).reshape(-1, 3)
     return list(frames), list(stacks), table[:, 0], table[:, 1], table[:, 2]
@@ -129,7 +130,7 @@ def _event_frame(event: Mapping[str, Any]) -> Frame:
     args = event.get("args")
     name = event.get("name")
     if not isinstance(args, dict) or not isinstance(name, str) or not isinstance(args.get("filename"), str):
-        raise ValueError("an event of py-spy has no frame")
+        raise ValueError(say("file.pyspy_no_frame"))
     line = args.get("line")
     return Frame(
         _text(args["filename"]), line if type(line) is int and 0 <= line < 1 << 31 else 0, _text(name)
@@ -225,25 +226,23 @@ def read_stacks(folder: Path) -> HostStacks:
     try:
         with open_regular(path) as file:
             if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:
-                raise ValueError(f"it is larger than {MAX_FILE_BYTES >> 20} MiB")
+                raise ValueError(say("file.larger", size=MAX_FILE_BYTES >> 20))
             with gzip.GzipFile(fileobj=file) as packed:
                 data = packed.read(MAX_TEXT_BYTES + 1)
         if len(data) > MAX_TEXT_BYTES:
-            raise ValueError(f"it holds more than {MAX_TEXT_BYTES >> 20} MiB")
+            raise ValueError(say("file.much_text", size=MAX_TEXT_BYTES >> 20))
         return _stacks(parse_json(data))
     except FileNotFoundError:
-        raise NoRecording(f"{path} does not exist.\nThe host was not sampled in this recording.") from None
+        raise NoRecording(say("file.no_stacks", path=path)) from None
     except (EOFError, gzip.BadGzipFile, zlib.error):
-        raise BrokenRecording(
-            f"{STACKS} is cut short or damaged.\nThe rest can be judged without it."
-        ) from None
+        raise BrokenRecording(say("file.stacks_cut", file=STACKS)) from None
     except OSError as error:
         raise BrokenRecording(
-            f"{STACKS} cannot be read: {error.strerror or error}.\nCheck its owner: ls -l {path}"
+            say("file.unreadable", path=STACKS, why=error.strerror or error, owner=path)
         ) from error
     except (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError) as error:
         raise BrokenRecording(
-            f"{STACKS} holds no stacks: {clean_text(str(error))[:200]}.\nThe rest can be judged without it."
+            say("file.stacks_bad", file=STACKS, why=clean_text(str(error))[:200])
         ) from error
 
 
@@ -277,7 +276,7 @@ def _gil(gil: GilUse) -> dict[str, Any]:
 
 def _stacks(document: object) -> HostStacks:
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise ValueError(f"it is not of schema {SCHEMA}")
+        raise ValueError(say("file.no_schema", schema=SCHEMA))
     processes = _list(document, "processes", MAX_PROCESSES)
     lines: dict[tuple[str, int], str] = {}
     for entry in _list(document, "lines", MAX_LINES):
@@ -295,7 +294,7 @@ def _gil_use(value: Mapping[str, Any]) -> GilUse:
     )
     start_ns = _whole(value["start_ns"], 1 << 62)
     if np.sum(since_us) > 3_600 * 10**6:
-        raise ValueError("it lasts too long")
+        raise ValueError(say("file.too_long"))
     holders = value["holders"]
     return GilUse(
         time_ns=start_ns + np.cumsum(since_us) * 1000,
@@ -307,7 +306,7 @@ def _gil_use(value: Mapping[str, Any]) -> GilUse:
 
 def _rate(value: object) -> float:
     if not isinstance(value, int | float) or not 0.1 <= value <= 100_000:
-        raise ValueError("rate_hz is no rate")
+        raise ValueError(say("file.no_rate"))
     return float(value)
 
 
@@ -320,10 +319,10 @@ def _one(value: Mapping[str, Any]) -> ProcessStacks:
     stacked = 0
     for entry in _list(value, "stacks", MAX_ROWS):
         if not isinstance(entry, list) or len(entry) > MAX_DEPTH:
-            raise ValueError("a stack is no list, or too long")
+            raise ValueError(say("file.bad_stack"))
         stacked += len(entry)
         if stacked > MAX_STACKED:
-            raise ValueError("the stacks are too many")
+            raise ValueError(say("file.stacks_many"))
         stacks.append(tuple(_whole(i, len(frames)) for i in entry))
     since_us, thread, stack = (
         np.array([_whole(v, limit) for v in _list(value, name, MAX_ROWS)], np.int64)
@@ -332,7 +331,7 @@ def _one(value: Mapping[str, Any]) -> ProcessStacks:
     start_ns, end_ns = (_whole(value[name], 1 << 62) for name in ("start_ns", "end_ns"))
     role: Role = "main" if value["role"] == "main" else "worker"
     if not start_ns <= end_ns <= start_ns + 3_600 * 10**9 or np.sum(since_us) > 3_600 * 10**6:
-        raise ValueError("it lasts too long")
+        raise ValueError(say("file.too_long"))
     return ProcessStacks(
         pid=_whole(value["pid"], 1 << 32),
         role=role,
@@ -351,18 +350,18 @@ def _one(value: Mapping[str, Any]) -> ProcessStacks:
 def _list(value: Mapping[str, Any], name: str, limit: int) -> Sequence[Any]:
     found = value[name]
     if not isinstance(found, list) or len(found) > limit:
-        raise ValueError(f"{name} is no list, or too long")
+        raise ValueError(say("file.bad_list", name=name))
     return found
 
 
 def _whole(value: object, limit: int) -> int:
     if type(value) is not int or not 0 <= value < limit:
-        raise ValueError("a number is missing, or out of range")
+        raise ValueError(say("file.number_missing"))
     return value
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError("a text is missing")
+        raise ValueError(say("file.text_missing"))
     # Surrogates cannot be written in UTF-8.
     return clean_text(value[:MAX_NAME]).encode(errors="replace").decode()

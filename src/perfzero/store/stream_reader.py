@@ -31,6 +31,7 @@ from perfzero.store.schema import (
     stream_name,
 )
 from perfzero.values import FloatArray, IntArray, Samples
+from perfzero.words.said import say
 
 _PREFIX = struct.Struct("<Ii")  # continuation mark, length of the metadata
 _CONTINUATION = 0xFFFFFFFF
@@ -65,14 +66,14 @@ class _Unframed(_Damaged):
     """The place where the next message starts is unknown: nothing more can be read."""
 
     def __str__(self) -> str:
-        return "it is damaged in the middle, and what follows was left out"
+        return say("file.damaged_middle")
 
 
 class _CutShort(_Unframed):
     """The file ends before the message does."""
 
     def __str__(self) -> str:
-        return "it ends in the middle of a batch, of which nothing is left"
+        return say("file.ends_in_batch")
 
 
 class _Reader:
@@ -90,7 +91,7 @@ class _Reader:
         try:
             schema = self._schema()
         except (_Damaged, *_ARROW_ERRORS) as error:
-            self._doubts.append(f"{self._name} cannot be read and was left out: {_first_line(error)}.")
+            self._doubts.append(say("file.left_out", name=self._name, why=_first_line(error)))
             return StreamContent(Samples.empty(), tuple(self._doubts))
         if schema is None:
             return StreamContent(Samples.empty(), tuple(self._doubts))
@@ -103,23 +104,23 @@ class _Reader:
         if message is None:
             return None
         if message.header_type != _SCHEMA_HEADER:
-            raise _Damaged("it does not start with a schema")
+            raise _Damaged(say("file.no_arrow_schema"))
         # Extension types may run code of the library that declares them, and none is ever written.
         if b"ARROW:extension" in message.metadata:
-            raise _Damaged("it has columns of an extension type")
+            raise _Damaged(say("file.extension_type"))
         schema = pa.ipc.read_schema(pa.py_buffer(message.framed()))
         if len(schema) > MAX_COLUMNS:
-            raise _Damaged(f"it has {len(schema)} columns, more than the {MAX_COLUMNS} that are read")
+            raise _Damaged(say("file.many_columns", count=len(schema), most=MAX_COLUMNS))
         if len(set(schema.names)) != len(schema):
-            raise _Damaged("two of its columns have the same name")
+            raise _Damaged(say("file.same_columns"))
         if tuple(schema.names[:2]) != TIMES or any(schema.field(n).type != pa.int64() for n in TIMES):
-            raise _Damaged("its first two columns are not start_ns and end_ns of type int64")
+            raise _Damaged(say("file.first_columns"))
         odd = [n for n in schema.names[2:] if schema.field(n).type not in (pa.float32(), pa.float64())]
         if odd:
-            raise _Damaged(f"its column {odd[0][:40]!r} is not of type float32 or float64")
+            raise _Damaged(say("file.column_type", column=f"{odd[0][:40]!r}"))
         claim = (schema.metadata or {}).get(b"perfzero.stream", b"").decode("utf-8", "replace")
         if claim != self._claim:
-            raise _Damaged(f"it says of itself that it is the stream {claim[:40]!r}")
+            raise _Damaged(say("file.claims", stream=f"{claim[:40]!r}"))
         return schema
 
     def _known_columns(self, schema: Any) -> list[str]:
@@ -127,7 +128,7 @@ class _Reader:
         if unknown:
             listed = ", ".join(repr(n[:40]) for n in unknown[:3]) + (", ..." if len(unknown) > 3 else "")
             self._doubts.append(
-                f"{self._name} has {len(unknown)} columns that this perfzero does not know: {listed}."
+                say("file.unknown_columns", name=self._name, count=len(unknown), names=listed)
             )
         return [n for n in schema.names[2:] if n in BY_NAME]
 
@@ -143,9 +144,7 @@ class _Reader:
                     break
                 count = message.check_batch(columns=len(schema))
                 if rows + count > max_rows:
-                    self._doubts.append(
-                        f"{self._name} is too long to be read whole: only its first {rows:,} rows were."
-                    )
+                    self._doubts.append(say("file.first_rows", name=self._name, rows=f"{rows:,}"))
                     break
                 batch = pa.ipc.read_record_batch(pa.ipc.read_message(pa.py_buffer(message.framed())), schema)
                 batch.validate(full=True)
@@ -157,7 +156,7 @@ class _Reader:
             except (_Damaged, struct.error, *_ARROW_ERRORS):
                 damaged += 1
         if damaged:
-            self._doubts.append(f"{self._name}: {damaged} damaged batches were skipped.")
+            self._doubts.append(say("file.damaged_batches", name=self._name, count=damaged))
         return batches
 
     def _message(self) -> _Message | None:
@@ -200,17 +199,19 @@ class _Reader:
             columns[name] = values
         samples = Samples(start, end, columns)
         if infinite:
-            self._doubts.append(f"{self._name}: {infinite:,} infinite values were taken as missing.")
+            self._doubts.append(say("file.infinite", name=self._name, count=f"{infinite:,}"))
 
         possible = (start >= 0) & (end > start)
         if not possible.all():
             self._doubts.append(
-                f"{self._name}: {int((~possible).sum()):,} rows that end before they start were dropped."
+                say("file.negative_rows", name=self._name, count=f"{int((~possible).sum()):,}")
             )
             samples = samples.where(possible)
         if len(samples) and (np.diff(samples.start_ns) < 0).any():
             ordered = _longest_ordered(samples.start_ns)
-            self._doubts.append(f"{self._name}: {int((~ordered).sum()):,} rows out of order were dropped.")
+            self._doubts.append(
+                say("file.unordered_rows", name=self._name, count=f"{int((~ordered).sum()):,}")
+            )
             samples = samples.where(ordered)
         return samples
 
@@ -228,28 +229,28 @@ class _Message:
     def check_batch(self, *, columns: int) -> int:
         """How many rows the batch has; raises if it claims more memory than rows and columns can need."""
         if self.header_type != _BATCH_HEADER:
-            raise _Damaged("not a record batch")
+            raise _Damaged(say("file.no_batch"))
         data = self.metadata
         table = _follow(data, _field(data, _root(data), 2))
         length_at = _field(data, table, 0)
         (rows,) = struct.unpack_from("<q", data, length_at) if length_at else (0,)
         if not 0 <= rows <= MAX_BATCH_ROWS:
-            raise _Damaged("an impossible number of rows")
+            raise _Damaged(say("file.impossible_rows"))
         if not _field(data, table, 3):
             return int(rows)  # not compressed: it takes what it claims from the file itself
         buffers = _follow(data, _field(data, table, 2))
         (count,) = struct.unpack_from("<I", data, buffers)
         if count > 2 * columns:  # a validity bitmap and the values for each
-            raise _Damaged("an impossible number of buffers")
+            raise _Damaged(say("file.impossible_buffers"))
         for i in range(count):
             offset, length = struct.unpack_from("<qq", data, buffers + 4 + 16 * i)
             if length == 0:
                 continue
             if offset < 0 or length < 8 or offset + length > len(self.body):
-                raise _Damaged("a buffer outside its message")
+                raise _Damaged(say("file.buffer_outside"))
             (claim,) = struct.unpack_from("<q", self.body, offset)
             if claim > 8 * rows + _PADDING:
-                raise _Damaged("a buffer that claims to be larger than its rows")
+                raise _Damaged(say("file.buffer_large"))
         return int(rows)
 
 
@@ -265,7 +266,7 @@ def _root(data: bytes) -> int:
 
 def _follow(data: bytes, at: int) -> int:
     if at == 0:
-        raise _Damaged("a part of the message is missing")
+        raise _Damaged(say("file.part_missing"))
     (distance,) = struct.unpack_from("<I", data, at)
     return at + int(distance)
 
@@ -274,7 +275,7 @@ def _field(data: bytes, table: int, slot: int) -> int:
     (back,) = struct.unpack_from("<i", data, table)
     vtable = table - back
     if vtable < 0:
-        raise _Damaged("a table outside its message")
+        raise _Damaged(say("file.table_outside"))
     (size,) = struct.unpack_from("<H", data, vtable)
     if 4 + 2 * slot + 2 > size:
         return 0

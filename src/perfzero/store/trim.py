@@ -53,6 +53,7 @@ from perfzero.store.stream import encode_stream
 from perfzero.store.writer import prepare_folder
 from perfzero.traces import BoolArray
 from perfzero.values import FloatArray, Gap, IntArray, Look, Note, Samples, Window
+from perfzero.words.said import say
 
 MANTISSA_BITS = 12
 RELATIVE_ERROR = 2.0 ** -(MANTISSA_BITS + 1)
@@ -160,7 +161,7 @@ def trim(
         "looks_before": sum(bool(look.file) for look in recording.looks),
     }
     if to.exists() and to.samefile(recording.path):
-        raise UsageError("A recording cannot be trimmed onto itself.\nChoose another folder with -o.")
+        raise UsageError(say("trim.itself"))
     files, trimmed = _fitting(content, manifest, facts, max_bytes)
     prepare_folder(to, force=force)
     _write(to, files)
@@ -188,7 +189,7 @@ def _content(recording: Recording) -> _Content:
     tables = {key: recording.samples(*key) for key in recording.streams}
     tables = {key: table for key, table in tables.items() if len(table)}
     if not tables:
-        raise UsageError(f"{recording.path} holds no samples, so there is nothing to trim.")
+        raise UsageError(say("trim.no_samples", path=recording.path))
     return _Content(tables, recording.windows(), recording.gaps(), recording.notes(), recording.looks)
 
 
@@ -200,7 +201,7 @@ def _with_slim_looks(content: _Content, folder: Path, hide: Callable[[str], str]
     files = {look.file: look for look in content.looks if look.file}
     for number, (file, look) in enumerate(files.items()):
         if number >= MAX_LOOKS:
-            result = _without_look(result, file, f"there are more than {MAX_LOOKS}")
+            result = _without_look(result, file, say("trim.many_looks", most=MAX_LOOKS))
             continue
         try:
             traces[file], doubts = slim_look(folder / file, hide=hide)
@@ -228,7 +229,7 @@ def _with_slim_stacks(
 
 def _without_look(content: _Content, file: str, why: str) -> _Content:
     """*content* without the trace in *file*; when the look was is still to be known."""
-    reason = f"left out by perfzero trim: {why}"
+    reason = say("trim.left_out", why=why)
     looks = (replace(k, file="", reason=reason) if k.file == file else k for k in content.looks)
     traces = {name: data for name, data in content.traces.items() if name != file}
     left_out = {**content.left_out, file: why}
@@ -242,16 +243,13 @@ def _cut(
     if from_s is None and until_s is None:
         return content
     if from_s is not None and until_s is not None and not from_s < until_s:
-        raise UsageError(f"Nothing lies between {from_s:g} s and {until_s:g} s.\nGive a --to after --from.")
+        raise UsageError(say("trim.nothing_between", first=f"{from_s:g}", last=f"{until_s:g}"))
     start = first if from_s is None else first + round(from_s * 1e9)
     end = last if until_s is None else first + round(until_s * 1e9)
     tables = {key: table.between(start, end) for key, table in content.tables.items()}
     tables = {key: table for key, table in tables.items() if len(table)}
     if not tables:
-        raise UsageError(
-            f"No sample lies in the wanted time: the recording lasts {(last - first) / 1e9:.1f} s.\n"
-            "Give --from and --to in seconds since its beginning."
-        )
+        raise UsageError(say("trim.no_sample", length=f"{(last - first) / 1000000000.0:.1f}"))
     middles = {key: _middles(table) for key, table in tables.items()}
     windows = (_clip(w, start, end, middles) for w in content.windows)
     return replace(
@@ -295,23 +293,25 @@ def _fitting(content: _Content, manifest: Manifest, facts: Mapping[str, Any], ma
     while content.traces and _size(best) > max_bytes:
         file = max(content.traces, key=lambda name: len(content.traces[name]))
         with_it = math.ceil(_size(best) / 10_000) * 10
-        why = f"the recording takes {with_it:,} KB with it; allow them with --max-size {with_it}KB"
+        why = say("trim.with_it", size=f"{with_it:,}", option=with_it)
         content = _without_look(content, file, why)
         attempt = _Attempt(content, manifest, facts)
         best = attempt.at(0.0)
     if content.stacks is not None and _size(best) > max_bytes:
         with_them = math.ceil(_size(best) / 10_000) * 10
-        why = f"the recording takes {with_them:,} KB with them; allow them with --max-size {with_them}KB"
+        why = say("trim.with_them", size=f"{with_them:,}", option=with_them)
         content = replace(content, stacks=None, no_stacks=why)
         attempt = _Attempt(content, manifest, facts)
         best = attempt.at(0.0)
     least = _size(best)
     if least > max_bytes:
         raise UsageError(
-            f"The recording cannot be made smaller than {least / 1000:.0f} KB, and {max_bytes / 1000:.0f} KB "
-            f"were asked for: {sum(map(len, attempt.fixed.values())) / 1000:.0f} KB of it are GPM, board and "
-            "host tables, which are kept whole.\n"
-            "Cut it by time with --from and --to, or allow more with --max-size."
+            say(
+                "trim.no_smaller",
+                least=f"{least / 1000:.0f}",
+                asked=f"{max_bytes / 1000:.0f}",
+                whole=f"{sum(map(len, attempt.fixed.values())) / 1000:.0f}",
+            )
         )
     low, high = 0.0, 1.0
     # A rough size first: most recordings fit whole or need a small share, and encoding much
@@ -505,9 +505,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
         for name, data in sorted(files.items(), key=lambda item: item[0] == MANIFEST):
             (folder / name).write_bytes(data)
     except OSError as error:
-        raise UsageError(
-            f"{folder} cannot be written: {error.strerror or error}.\nChoose another folder with -o."
-        ) from error
+        raise UsageError(say("trim.unwritable", folder=folder, why=error.strerror or error)) from error
 
 
 def _size_on_disk(recording: Recording) -> int:
@@ -520,22 +518,27 @@ def _in_words(facts: Mapping[str, Any], *, lasted_s: float) -> tuple[str, ...]:
     if facts["from_s"] is not None or facts["until_s"] is not None:
         start = 0.0 if facts["from_s"] is None else facts["from_s"]
         end = lasted_s if facts["until_s"] is None else facts["until_s"]
-        words.append(f"kept {start:g} s to {end:g} s of {lasted_s:.1f} s")
+        words.append(say("trim.kept_time", start=f"{start:g}", end=f"{end:g}", lasted=f"{lasted_s:.1f}"))
     words.append(
-        f"kept {facts['rows_after']:,} of {facts['rows_before']:,} samples"
-        f" and {facts['windows_after']} windows where there were {facts['windows_before']}"
+        say(
+            "trim.kept_samples",
+            rows=f"{facts['rows_after']:,}",
+            rows_before=f"{facts['rows_before']:,}",
+            windows=facts["windows_after"],
+            windows_before=facts["windows_before"],
+        )
     )
-    words.append(f"rounded values to a relative error of {facts['relative_error']:.1e}")
+    words.append(say("trim.rounded", error=f"{facts['relative_error']:.1e}"))
     if facts["looks_after"]:
         kept, there = facts["looks_after"], facts["looks_before"]
-        words.append(f"kept {kept} of {there} looks inside the program, as much as a breakdown is made of")
-    words += (f"left out {file}: {why}" for file, why in facts["looks_left_out"].items())
+        words.append(say("trim.kept_looks", kept=kept, there=there))
+    words += (say("trim.left_out_file", file=file, why=why) for file, why in facts["looks_left_out"].items())
     if facts["stacks"]:
-        words.append("kept what the host was seen to do, without the folders of its files")
+        words.append(say("trim.kept_host"))
     if facts["stacks_left_out"]:
-        words.append(f"left out {STACKS}: {facts['stacks_left_out']}")
+        words.append(say("trim.left_out_file", file=STACKS, why=facts["stacks_left_out"]))
     if facts["redacted"]:
-        words.append("took out host name, paths and serial numbers")
+        words.append(say("trim.redacted"))
     return tuple(words)
 
 

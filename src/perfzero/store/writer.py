@@ -37,6 +37,7 @@ from perfzero.store.schema import (
 )
 from perfzero.store.stream import StreamFile
 from perfzero.values import Gap, Gpu, Look, Note, Process, Samples, Tier, Window
+from perfzero.words.said import say
 
 _UPDATABLE = frozenset(
     (
@@ -212,7 +213,7 @@ class RecordingWriter:
 
     def _give_up(self, stream: str, gpu: int | None, error: OSError) -> None:
         name = stream_name(stream, gpu)
-        reason = f"{name} could no longer be written: {error.strerror or error}"
+        reason = say("file.no_longer", name=name, why=error.strerror or error)
         self.failed = self.failed or reason
         file = self._streams.get((stream, gpu))
         if file is not None:
@@ -234,7 +235,7 @@ class RecordingWriter:
             while data:
                 data = data[os.write(self._events, data) :]
         except OSError as error:
-            self.failed = self.failed or f"{EVENTS} could not be written: {error.strerror or error}"
+            self.failed = self.failed or say("file.not_written", file=EVENTS, why=error.strerror or error)
             return
         self._events_torn = False
 
@@ -243,7 +244,7 @@ class RecordingWriter:
         try:
             write_manifest(self.path, self._manifest)
         except OSError as error:
-            self.failed = self.failed or f"{MANIFEST} could not be written: {error.strerror or error}"
+            self.failed = self.failed or say("file.not_written", file=MANIFEST, why=error.strerror or error)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -261,10 +262,7 @@ def prepare_folder(path: Path, *, force: bool) -> None:
         path.mkdir(parents=True, exist_ok=True)
         present = sorted(p.name for p in path.iterdir())
         if present and not force:
-            raise UsageError(
-                f"{path} is not empty (it holds {present[0]!r}), and nothing is ever overwritten.\n"
-                "Choose another folder with -o, or add --force to replace the recording in it."
-            )
+            raise UsageError(say("file.not_empty", path=path, found=f"{present[0]!r}"))
         for name in present:
             if is_ours(name):
                 (path / name).unlink()
@@ -313,6 +311,4 @@ def _redact_value(value: Any) -> Any:
 
 
 def _cannot_write(path: Path, error: OSError) -> UsageError:
-    return UsageError(
-        f"No recording can be written to {path}: {error.strerror or error}.\nChoose another folder with -o."
-    )
+    return UsageError(say("file.unwritable", path=path, why=error.strerror or error))

@@ -19,6 +19,9 @@ from perfzero.words.catalogue import catalogue
 CLAUSE = "clause"
 """The key of a sentence without its full stop, as the part of another one."""
 
+FIRST_LINE = "first_line"
+"""The key of the first of a message's lines, which says what happened."""
+
 CALLED_EN = "en"
 """The language that files and tests are in."""
 
@@ -86,6 +89,11 @@ def counted(number: int, noun: str) -> Said:
 def clause(sentence: str) -> Said:
     """*sentence* without its full stop, as the part of another one."""
     return Said(sentence.rstrip("."), CLAUSE, {"sentence": sentence})
+
+
+def first_line(message: str) -> Said:
+    """What happened: the first line of *message*, without the advice in those that follow."""
+    return Said((message.splitlines() or [""])[0], FIRST_LINE, {"message": message})
 
 
 def without(sentence: str, field: str) -> str:

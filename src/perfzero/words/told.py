@@ -3,8 +3,9 @@ Sentences in another language.
 
 A sentence that knows its key (`perfzero.words.said`) is looked up. One that went through a file has
 forgotten it: reasons that the recorder wrote down, or a process that it started. That one is recalled, as
-the English sentence of the catalogue whose fixed parts it has in their order, the one with most of them
-first. Anything else, as the name of a kernel, a file or a command, is told as it is.
+the English sentence of the catalogue, or the first line of a message, whose fixed parts it has in their
+order, the one with most of them first. Anything else, as the name of a kernel, a file or a command, is told
+as it is.
 
 Han characters and Latin ones stand a space apart. What is fixed has it in the catalogue; where a value
 meets what stands around it, `fitted` sees to that, since only then is it known what the value begins with.
@@ -14,11 +15,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from string import Formatter
 
 from perfzero.words.catalogue import catalogue
-from perfzero.words.said import CALLED_EN, CLAUSE, Said
+from perfzero.words.said import CALLED_EN, CLAUSE, FIRST_LINE, Said, clause
 
 STOPS = ".。"
 """Full stops, of which a clause has none."""
@@ -33,7 +35,7 @@ _HAN = "\u3400-\u4dbf\u4e00-\u9fff"
 _WIDE_STOP = "，。；：、！？）（“”"
 _IS_HAN = re.compile(f"[{_HAN}]")
 _IS_WIDE = re.compile(f"[{_HAN}{_WIDE_STOP}]")
-_IS_WORD = re.compile(r"[A-Za-z0-9%°×]")
+_IS_WORD = re.compile(r"[A-Za-z0-9%°×≤≥<>]")
 
 
 def told(sentence: str, language: str) -> str:
@@ -50,6 +52,8 @@ def told(sentence: str, language: str) -> str:
             parts += [words[said.key], told(part, language)] if place else [told(part, language)]
         return fitted(parts)
     text = fitted(_filled(words[said.key], said.values, language))
+    if said.key == FIRST_LINE:
+        return (text.splitlines() or [""])[0]
     return text.rstrip(STOPS) if said.key == CLAUSE else text
 
 
@@ -78,37 +82,83 @@ def fitted(pieces: Iterable[str]) -> str:
 
 
 def recalled(text: str) -> Said | None:
-    """The English sentence of the catalogue that *text* is; None where it is none."""
+    """The English sentence of the catalogue that *text* is, or was but for its full stop; else None."""
     if " " not in text or len(text) > LONGEST:
         return None
-    fixed, open_ones = _sentences()
-    if text in fixed:
-        return Said(text, fixed[text], {})
-    for key, literals, fields in open_ones:
-        values = _values(text, literals)
+    found = _recalled(text)
+    if found is not None or text.endswith("."):
+        return found
+    whole = _recalled(f"{text}.")
+    return None if whole is None else clause(whole)
+
+
+def _recalled(text: str) -> Said | None:
+    known = _sentences()
+    if text in known.fixed:
+        key, rest = known.fixed[text]
+        return _again(text, key, {}, rest)
+    for pattern in known.open:
+        values = _values(text, pattern.literals)
         if values is not None:
-            return Said(text, key, dict(zip(fields, values, strict=True)))
+            return _again(text, pattern.key, dict(zip(pattern.fields, values, strict=True)), pattern.rest)
     return None
 
 
+def _again(text: str, key: str, values: Mapping[str, str], rest: tuple[str, ...] | None) -> Said:
+    """What was said with *key*; *rest*: the fields of the lines that are gone, None where none is."""
+    if rest is None:
+        return Said(text, key, values)
+    return Said(text, FIRST_LINE, {"message": Said(text, key, {**dict.fromkeys(rest, ""), **values})})
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """A sentence, or the first of its lines: what is fixed, and between that the fields."""
+
+    key: str
+    literals: tuple[str, ...]
+    fields: tuple[str, ...]
+    rest: tuple[str, ...] | None
+
+    @property
+    def letters(self) -> int:
+        """How much of it is fixed."""
+        return sum(character.isalpha() for literal in self.literals for character in literal)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentences:
+    """All that can be recalled: by their words those without fields; the others, the most fixed first."""
+
+    fixed: Mapping[str, tuple[str, tuple[str, ...] | None]]
+    open: tuple[_Pattern, ...]
+
+
 @cache
-def _sentences() -> tuple[Mapping[str, str], tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]]:
-    """The keys of sentences without fields; and of those with fields, what is fixed and the names."""
-    fixed: dict[str, str] = {}
+def _sentences() -> _Sentences:
+    fixed: dict[str, tuple[str, tuple[str, ...] | None]] = {}
     found = []
     for key, template in catalogue(CALLED_EN).items():
-        parsed = list(Formatter().parse(template))
-        fields = tuple(field for _, field, _, _ in parsed if field is not None)
-        literals = tuple(literal for literal, _, _, _ in parsed)
-        letters = sum(character.isalpha() for literal in literals for character in literal)
-        if not fields:
-            fixed.setdefault("".join(literals), key)
-        # Fields that touch, or the same one twice, could not be told apart.
-        elif letters >= LEAST_FIXED and len(set(fields)) == len(fields) and all(literals[1:]):
-            ends_open = parsed[-1][1] is not None
-            found.append((letters, key, (*literals, "") if ends_open else literals, fields))
-    found.sort(key=lambda sentence: -sentence[0])
-    return fixed, tuple((key, literals, fields) for _, key, literals, fields in found)
+        every = _fields(template)
+        for part in dict.fromkeys((template, *template.splitlines()[:1])):
+            literals = [literal for literal, *_ in Formatter().parse(part)]
+            fields = _fields(part)
+            rest = None if part == template else tuple(name for name in every if name not in fields)
+            if not fields:
+                fixed.setdefault("".join(literals), (key, rest))
+                continue
+            if len(literals) == len(fields):
+                literals.append("")
+            pattern = _Pattern(key, tuple(literals), fields, rest)
+            # Fields that touch, or the same one twice, could not be told apart.
+            apart = all(literals[1:-1]) and len(set(fields)) == len(fields)
+            if apart and pattern.letters >= LEAST_FIXED:
+                found.append(pattern)
+    return _Sentences(fixed, tuple(sorted(found, key=lambda pattern: -pattern.letters)))
+
+
+def _fields(template: str) -> tuple[str, ...]:
+    return tuple(field for _, field, _, _ in Formatter().parse(template) if field is not None)
 
 
 def _values(text: str, literals: tuple[str, ...]) -> list[str] | None:

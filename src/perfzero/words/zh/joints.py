@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 JOINTS: Mapping[str, str] = {
     "clause": "{sentence}",
+    "first_line": "{message}",
     "full_stop": "。",
     "join.and": "{first}和{last}",
+    "join.or": "或",
     "join.list": "、",
     "join.clauses": "，",
     "join.semicolons": "；",

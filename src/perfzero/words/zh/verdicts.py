@@ -181,7 +181,7 @@ VERDICTS: Mapping[str, str] = {
     "answer.none": "无",
     "answer.fine": "良好",
     "answer.unused": "未用",
-    "answer.starved": "饥饿",
+    "answer.starved": "吃不饱",
     "seen.share": "{what} {share}",
     "rows.dropped": "{count} 行{reason}",
     "rows.no_start": "没有起始时间",
