@@ -62,6 +62,9 @@ WAITING = 0.04
 UNSURE = 0.4
 """Of the logarithm of between / drift: runs differ by 0.7 to 1.5 times their drift in two cases of three."""
 
+SEVERAL = 1.0
+"""The same where several runs were seen: they tell themselves."""
+
 OTHERWISE = 0.001
 """
 Of programs whose runs differ by anything up to `FARTHEST` times their drift. So few that a single run is not
@@ -205,7 +208,7 @@ def measured(runs: Sequence[Series], *, scale: Scale, usual: float = WAITING, al
     drift = np.geomspace(LEAST, MOST, GRID)
     times = np.linspace(-math.log(FARTHEST), math.log(FARTHEST), GRID - 1)[:, None]  # 0 is among them
     between = np.exp(times) * drift
-    spread = np.exp(-((times / UNSURE) ** 2) / 2)
+    spread = np.exp(-((times / (UNSURE if len(seen) == 1 else SEVERAL)) ** 2) / 2)
     weigh = np.log(drift / (1 + (drift / usual) ** 2))
     weigh = weigh + np.log((1 - OTHERWISE) * spread / spread.sum() + OTHERWISE / len(spread))
     for one in told:
