@@ -37,6 +37,7 @@ COMMANDS: tuple[str, ...] = (
     "calibrate",
     "trim",
     "compare",
+    "export",
     "top",
 )
 """The commands in the order of the help page; each is a module here with `register(app)`."""

@@ -1,10 +1,17 @@
-"""Write a file whole or not at all."""
+"""Write a file, or a folder of files, whole or not at all."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
+
+BUFFER = 1 << 20
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -14,10 +21,21 @@ def write_whole(path: Path, content: bytes) -> None:
     Raises OSError (a full disk, no permission) and then leaves what was there, and no debris.
     A link at *path* is replaced, not followed: a recording is hostile input.
     """
+    with whole_file(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """
+    A file to write to, that is at *path* in one step once the block ends.
+
+    If it ends in any other way, as by Ctrl-C or a full disk, what was there is left, and no debris.
+    """
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
+        with os.fdopen(handle, "wb", buffering=BUFFER) as file:
+            yield file
             file.flush()
             # Without it a full disk may only show after the old file is gone.
             os.fsync(file.fileno())
@@ -26,6 +44,35 @@ def write_whole(path: Path, content: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """
+    A folder to write files to, that is at *path* once the block ends; what was there before is removed then.
+
+    If it ends in any other way, what was there is left, and no debris.
+    """
+    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
+    try:
+        yield temporary
+        os.chmod(temporary, 0o777 & ~_umask())
+        before = temporary.with_suffix(".old")
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(path, before)
+        try:
+            os.rename(temporary, path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(before, path)
+            raise
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    if before.is_symlink():
+        before.unlink()
+    else:
+        shutil.rmtree(before, ignore_errors=True)
 
 
 def _umask() -> int:

@@ -1,0 +1,247 @@
+"""Hand a recording on to other tools: Perfetto, spreadsheets, data frames."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from perfzero.cli.analyze import RUNS, newest_recording
+from perfzero.cli.progress import ERASE, TERMINAL, columns, in_foreground, own_terminal
+from perfzero.errors import OutputError, UsageError
+
+if TYPE_CHECKING:
+    from perfzero.report.model import Report
+    from perfzero.store.reader import Recording
+
+
+class ExportFormat(str, Enum):
+    """What a recording is handed on as."""
+
+    PERFETTO = "perfetto"
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+
+
+PLACES = {
+    ExportFormat.PERFETTO: "trace.pftrace",
+    ExportFormat.CSV: "csv",
+    ExportFormat.JSON: "samples.json",
+    ExportFormat.PARQUET: "parquet",
+}
+"""Where in the recording's folder an export goes by default: a file, or a folder of files."""
+
+FOLDERS = (ExportFormat.CSV, ExportFormat.PARQUET)
+
+MOST_ABOUT = 16 << 20
+"""A recording.json longer than this was not written by perfzero; it is not read."""
+
+Tell = Callable[[str], None]
+
+
+def register(app: typer.Typer) -> None:
+    """Add `perfzero export` to *app*."""
+    app.command("export")(export)
+
+
+def export(
+    directory: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="DIR",
+            show_default=False,
+            help="The recording; by default the newest in ./perfzero-runs.",
+        ),
+    ] = None,
+    *,
+    kind: Annotated[
+        ExportFormat,
+        typer.Option("--format", show_default=False, help="What to hand it on as."),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT", help="The file, or for CSV and Parquet the folder."),
+    ] = None,
+    every_sample: Annotated[
+        bool, typer.Option("--every-sample", help="Perfetto: merge none, however large the trace gets.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace what another recording left in OUT.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Write the files and say nothing.")] = False,
+) -> None:
+    """
+    Hand a recording on to other tools.
+
+    perfetto: counters, idle time with its causes, kernels and stacks on one axis, for ui.perfetto.dev and for
+    SQL. csv, json, parquet: all samples as they were recorded, and what the report says. By default it goes
+    into the recording's folder: trace.pftrace, csv/, samples.json, parquet/.
+    """
+    if every_sample and kind is not ExportFormat.PERFETTO:
+        raise UsageError(
+            f"--every-sample is for Perfetto: {kind.value} has every sample anyway.\nLeave it out."
+        )
+    path = directory or newest_recording(RUNS)
+
+    # Only now: numpy and Arrow take longer to load than a usage error should take to be told.
+    from perfzero.report.analysis import judged_report
+    from perfzero.store.reader import open_recording
+
+    recording = open_recording(path)
+    to = output or path / PLACES[kind]
+    _refuse_to_replace(to, kind, recording, force=force)
+    with _progress(silent=quiet) as tell:
+        tell("judging")
+        report = judged_report(path)
+        try:
+            to.parent.mkdir(parents=True, exist_ok=True)
+            said = _write(kind, path, report, to, every_sample=every_sample, tell=tell)
+        except OSError as error:
+            # Arrow puts its own words around the system's.
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise OutputError(
+                f"{to} could not be written: {why}. Nothing was left there.\n"
+                f"Make room, or write elsewhere: perfzero export {path} --format {kind.value} -o OUT"
+            ) from error
+    if not quiet:
+        for line in said:
+            print(line, file=sys.stderr)
+
+
+def _write(
+    kind: ExportFormat, path: Path, report: Report, to: Path, *, every_sample: bool, tell: Tell
+) -> list[str]:
+    """Write it whole or not at all; what to say of it."""
+    from perfzero.report.atomic import whole_file, whole_folder
+
+    if kind is ExportFormat.PERFETTO:
+        from perfzero.report.perfetto import write_perfetto
+
+        with whole_file(to) as file:
+            written = write_perfetto(path, report, file, every_sample=every_sample, tell=tell)
+        said = [f"Doubt: {doubt}" for doubt in written.doubts]
+        size = f"{to.stat().st_size / 1e6:,.1f} MB"
+        said.append(f"{to}: {size}, {written.slices:,} slices and {written.values:,} values of counters.")
+        if max(written.merged, written.bursts_merged) > 1:
+            said.append(
+                f"A value stands for up to {written.merged} samples ({written.bursts_merged} in bursts), so "
+                "that a browser can open it; --every-sample keeps them apart."
+            )
+        return [*said, "Open it in ui.perfetto.dev; it stays on your machine."]
+    from perfzero.report.tables import write_csv, write_json, write_parquet
+
+    if kind is ExportFormat.JSON:
+        with whole_file(to) as file:
+            write_json(path, report, file, tell=tell)
+        return [f"{to}: {to.stat().st_size / 1e6:,.1f} MB."]
+    with whole_folder(to) as folder:
+        (write_csv if kind is ExportFormat.CSV else write_parquet)(path, report, folder, tell=tell)
+    files = list(to.iterdir())
+    return [f"{to}: {len(files)} files, {sum(f.stat().st_size for f in files) / 1e6:,.1f} MB."]
+
+
+def _refuse_to_replace(to: Path, kind: ExportFormat, recording: Recording, *, force: bool) -> None:
+    """Raise `UsageError` where *to* holds what is no export of *recording*, or with *force* of any."""
+    if not os.path.lexists(to):
+        return
+    if to.is_symlink():
+        raise UsageError(f"{to} is a link, and links are not followed.\nName the place itself with -o.")
+    if kind in FOLDERS:
+        strange = _strange_in(to, kind)
+        if strange:
+            raise UsageError(
+                f"{to} holds {strange}, which is no part of an export, and nothing is removed that perfzero "
+                "did not write.\nChoose another folder with -o."
+            )
+        if force or not any(to.iterdir()) or _exported_from(to) == _identity(recording):
+            return
+    elif not to.is_file():
+        raise UsageError(f"{to} is a folder, and {kind.value} is written to a file.\nName one with -o.")
+    elif force or _head(to, len(_expected(kind, recording))) == _expected(kind, recording):
+        return
+    raise UsageError(
+        f"{to} is there already, and not of this recording.\n"
+        "Nothing was written. Choose another place with -o, or overwrite it: --force"
+    )
+
+
+def _strange_in(folder: Path, kind: ExportFormat) -> str:
+    from perfzero.report.tables import is_ours
+
+    if not folder.is_dir():
+        return "a file"
+    for entry in sorted(folder.iterdir()):
+        if not is_ours(entry.name, kind.value) or not entry.is_file() or entry.is_symlink():
+            return repr(entry.name)
+    return ""
+
+
+def _exported_from(folder: Path) -> str:
+    """The identity of the recording of which *folder* holds an export; empty where that cannot be told."""
+    from perfzero.report.tables import ABOUT
+
+    try:
+        if (folder / ABOUT).stat().st_size > MOST_ABOUT:
+            return ""
+        found = json.loads((folder / ABOUT).read_bytes())
+        return str(found["identity"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return ""
+
+
+def _identity(recording: Recording) -> str:
+    from perfzero.report.perfetto import identity
+
+    return identity(recording).hex()
+
+
+def _expected(kind: ExportFormat, recording: Recording) -> bytes:
+    """How a file begins that was exported from *recording*."""
+    if kind is ExportFormat.JSON:
+        from perfzero.report.tables import json_head
+
+        return json_head(recording)
+    from perfzero.report.perfetto import identity
+    from perfzero.report.trace_file import head
+
+    return head(identity(recording))
+
+
+def _head(path: Path, length: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(length)
+    except OSError:
+        return b""
+
+
+@contextmanager
+def _progress(*, silent: bool) -> Iterator[Tell]:
+    """Tells what is done now, on one line of our terminal that is rewritten; nothing without one."""
+    terminal: Any = None
+    if not silent and own_terminal(program=False) is not None:
+        with contextlib.suppress(OSError):
+            terminal = os.open(TERMINAL, os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
+
+    def write(text: str) -> None:
+        with contextlib.suppress(OSError):  # it is stopped, or gone
+            if terminal is not None and in_foreground(terminal):
+                os.write(terminal, text.encode())
+
+    try:
+        yield lambda what: write(
+            f"{ERASE}perfzero: exporting, {what}"[: columns(terminal or 2) + len(ERASE) - 1]
+        )
+    finally:
+        write(ERASE)
+        if terminal is not None:
+            os.close(terminal)
