@@ -40,7 +40,9 @@ def document_of(page: str) -> dict[str, Any]:
 
 
 def inflated(page: str, gpu: int) -> bytes:
-    (text,) = re.findall(rf'<script type="text/plain" id="samples-{gpu}">(.*?)</script>', page, re.DOTALL)
+    (text,) = re.findall(
+        rf'<script type="text/plain" id="data-samples-{gpu}">(.*?)</script>', page, re.DOTALL
+    )
     return zlib.decompress(base64.b64decode(text, validate=True))
 
 
@@ -137,12 +139,21 @@ def test_a_column_that_spans_nothing_or_everything_is_no_error(values: np.ndarra
 
 
 def test_too_many_samples_are_merged_and_few_are_left_alone() -> None:
-    tables = {"pm": table(0, 40_000, 0.001, gr_active=0.5), "board": table(0, 40, 1.0, power=300.0)}
-    whole = block(tables, ("gr_active", "power"), start_ns=0, values=50_000).directory
+    noise = np.random.default_rng(1).random(40_000)
+    tables = {
+        "pm": table(0, 40_000, 0.001).with_columns({"gr_active": noise}),
+        "zoom": table(50, 2_000, 0.00002, gr_active=0.5),
+        "board": table(0, 40, 1.0, power=300.0),
+    }
+    whole = block(tables, ("gr_active", "power"), start_ns=0, most=1_000_000).directory
     assert (whole["pm"]["rows"], whole["pm"]["merged"]) == (40_000, 1)
-    merged = block(tables, ("gr_active", "power"), start_ns=0, values=10_000).directory
-    assert (merged["pm"]["rows"], merged["pm"]["merged"]) == (8_000, 5)
-    assert (merged["board"]["rows"], merged["board"]["merged"]) == (40, 1)
+    merged = block(tables, ("gr_active", "power"), start_ns=0, most=20_000)
+    assert len(merged.text) <= 20_000
+    rows, each = merged.directory["pm"]["rows"], merged.directory["pm"]["merged"]
+    assert each >= 3
+    assert rows == -(-40_000 // each)
+    assert merged.directory["zoom"]["rows"] == 2_000, "a burst stays as fine as it was"
+    assert merged.directory["board"]["rows"] == 40
 
 
 def test_times_are_whole_microseconds_from_the_start_of_the_recording() -> None:

@@ -13,6 +13,7 @@ from perfzero.diagnose.evidence import Evidence, collect
 from perfzero.diagnose.facts import all_facts
 from perfzero.diagnose.gain import saving
 from perfzero.diagnose.gates import closed, doubts
+from perfzero.diagnose.picture import picture_of
 from perfzero.diagnose.rhythm import rhythm_of, stages_of
 from perfzero.diagnose.rules import run_rules
 from perfzero.diagnose.split import BUSY_CLASSES
@@ -142,6 +143,7 @@ def _diagnosis(
         step_map=step_map,
         no_step_map=no_step_map,
         no_rhythm=e.steps.reason if isinstance(e.steps, NoSteps) else "",
+        picture=picture_of(e),
         extra={"quality": e.quality, "sampled_s": e.sampled_s, "lost_share": e.lost_share},
     )
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from perfzero.counters import Unit
-from perfzero.values import Gpu, Tier
+from perfzero.values import FloatArray, Gpu, IntArray, Samples, Tier
 
 Status = Literal["ok", "watch", "bad", "unknown", "info"]
 
@@ -232,6 +232,35 @@ class Stage:
     gr_active: float
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Profile:
+    """
+    The mean step in bins, each from one share of the step to the next; arrays of shape (bins,) by counter.
+
+    `mean`: amounts per second; `low`, `high`: 5 % and 95 % of the single steps.
+    """
+
+    mean: Mapping[str, FloatArray]
+    low: Mapping[str, FloatArray]
+    high: Mapping[str, FloatArray]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Picture:
+    """
+    What is drawn of a diagnosis, and stands in no table.
+
+    `steps_ns` (m, 2): start and end of each step that was seen whole. `rare`: start and end (n, 2) of each
+    event of `Rhythm.events`, kind by kind, with its nature. `classes`: the shares of each sample in columns
+    "time_idle" and so on.
+    """
+
+    steps_ns: IntArray
+    profile: Profile | None
+    rare: tuple[tuple[str, IntArray], ...]
+    classes: Samples
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """The whole answer for one GPU."""
@@ -254,6 +283,7 @@ class Diagnosis:
     step_map: StepMap | None = None  # what the mean step consists of
     no_step_map: str = ""  # why not, in a sentence
     extra: Mapping[str, float] = field(default_factory=dict)
+    picture: Picture | None = field(default=None, compare=False)
 
     @property
     def step_s(self) -> float | None:

@@ -20,12 +20,16 @@ from typing import Any
 
 from perfzero.report.model import Report
 from perfzero.report.page_data import document
-from perfzero.report.page_samples import VALUES, block
-from perfzero.report.page_tracks import COLUMNS
+from perfzero.report.page_layers import rows_of
+from perfzero.report.page_samples import TEXT, TEXT_EACH, block, deflated
+from perfzero.report.page_tracks import COLUMNS, sampled_tables
 from perfzero.report.page_words import page_words
 from perfzero.report.voice import Voice
 
-SCRIPTS = ("dom.js", "samples.js", "briefing.js", "evidence.js", "timeline.js", "main.js")
+SCRIPTS = (
+    "dom.js", "numbers.js", "samples.js", "briefing.js", "evidence.js", "timeline.js", "layers.js",
+    "roofline.js", "steps.js", "main.js",
+)  # fmt: skip
 """In one scope, in this order: each uses only what stands in those before it until the page is built."""
 
 _ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
@@ -36,11 +40,14 @@ def html(report: Report, *, language: str = "en") -> bytes:
     words = page_words(language)
     said = document(report, words, Voice(language), language=language)
     blocks = []
-    each = VALUES // max(1, len(report.gpus))
+    each = min(TEXT_EACH, TEXT // max(1, len(report.gpus)))
+    if report.breakdowns:
+        rows = json.dumps(rows_of(report), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        blocks.append(f'<script type="text/plain" id="data-layers">{deflated(rows.encode())}</script>')
     for place, gpu in enumerate(report.gpus):
-        its = block(gpu.timeline.tables, COLUMNS, start_ns=gpu.timeline.start_ns, values=each)
+        its = block(sampled_tables(gpu), COLUMNS, start_ns=gpu.timeline.start_ns, most=each)
         said["gpus"][place]["samples"] = its.directory
-        blocks.append(f'<script type="text/plain" id="samples-{place}">{its.text}</script>')
+        blocks.append(f'<script type="text/plain" id="data-samples-{place}">{its.text}</script>')
     frame = _asset("page.html")
     parts = {
         "language": language,

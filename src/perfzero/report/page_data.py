@@ -14,23 +14,42 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
+import numpy as np
+
 from perfzero import text
 from perfzero.counters import BY_NAME
-from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Gain, Remedy, StepAnswer, TimeClass
+from perfzero.diagnose.verdict import (
+    TIME_CLASSES,
+    Diagnosis,
+    Fact,
+    Finding,
+    Gain,
+    Picture,
+    Remedy,
+    StepAnswer,
+    TimeClass,
+)
 from perfzero.hardware import calibrated
 from perfzero.report import host_lines
 from perfzero.report.benchmarked import Benchmark
 from perfzero.report.model import GpuReport, Report, Truth, Watching
-from perfzero.report.page_tracks import drawn_tracks, marks
+from perfzero.report.page_layers import looks_of
+from perfzero.report.page_tracks import TRACKS, drawn_tracks, marks
 from perfzero.report.snippets import snippet
 from perfzero.report.voice import Voice
-from perfzero.values import jsonable
+from perfzero.values import FloatArray, jsonable
 from perfzero.words.said import counted
 
 Words = Mapping[str, str]
 
 NOTEWORTHY = 0.0005
 """Of a step or of the time; what is less is left out of bars, where it would be no pixel wide."""
+
+PROFILED = ("busy", "memory", "pcie", "launches")
+"""Tracks of the mean step."""
+
+LONGER = 1.5
+"""From half as long again as the median on a step is marked, as `series.rare` does."""
 
 
 def document(report: Report, words: Words, say: Voice, *, language: str) -> dict[str, Any]:
@@ -54,6 +73,7 @@ def document(report: Report, words: Words, say: Voice, *, language: str) -> dict
             "check": report.next_command and _printable(report.next_command),
             "doubts": [say.tell(d) for d in report.doubts],
             "cost": _cost(report.watching, words, say),
+            "looks": looks_of(report, words, say),
             "gpus": [_gpu(report, gpu, words, say) for gpu in report.gpus],
         }
     )
@@ -93,6 +113,7 @@ def _gpu(report: Report, gpu: GpuReport, words: Words, say: Voice) -> dict[str, 
         "also": [_finding(f, say) for f in diagnosis.findings if f is not verdict],
         "steps": [_step(step, words, say) for step in diagnosis.steps],
         "time": _time(diagnosis, say),
+        "class_names": {name: say(_class_name(name, diagnosis)) for name in TIME_CLASSES},
         "rhythm": _rhythm(diagnosis, say),
         "phases": _phases(diagnosis, say),
         "no_phases": say.tell(diagnosis.no_step_map),
@@ -111,7 +132,10 @@ def _gpu(report: Report, gpu: GpuReport, words: Words, say: Voice) -> dict[str, 
         "host": _host(gpu, say),
         "duration_s": gpu.timeline.duration_s,
         "tracks": drawn_tracks(gpu, words),
-        "marks": marks(gpu),
+        "marks": marks(gpu, say),
+        "profile": _profile(diagnosis.picture, words),
+        "step_times": _step_times(diagnosis, words),
+        "clocks": list(_clocks(gpu, words)),
     }
 
 
@@ -145,7 +169,7 @@ def _remedy(remedy: Remedy, say: Voice) -> dict[str, Any]:
         "text": say.tell(remedy.text),
         "needs": [say.tell(n) for n in remedy.needs],
         "seen": say.tell(remedy.seen),
-        "verify": say.tell(remedy.verify),
+        "verify": say.within(remedy.verify),
         "gain": _gain(remedy.gain, say),
         "snippet": [list(line) for line in snippet(remedy)],
     }
@@ -359,6 +383,96 @@ def _phases(diagnosis: Diagnosis, say: Voice) -> dict[str, Any] | None:
             for phase in found.phases
         ],
     }
+
+
+def _profile(picture: Picture | None, words: Words) -> list[dict[str, Any]] | None:
+    """The mean step as tracks of lines, each value a mean of a bin."""
+    if picture is None or picture.profile is None:
+        return None
+    profile = picture.profile
+    found = []
+    for track in TRACKS:
+        lines = [column for column in track.columns if column in profile.mean]
+        if track.name not in PROFILED or not lines:
+            continue
+        found.append(
+            {
+                "title": words[f"track_{track.name}"],
+                "unit": track.unit,
+                "top": track.top,
+                "lines": [
+                    {
+                        "label": words[f"line_{column}"],
+                        "mean": _rounded(profile.mean[column] * track.scale),
+                        "low": _rounded(profile.low[column] * track.scale),
+                        "high": _rounded(profile.high[column] * track.scale),
+                    }
+                    for column in lines
+                ],
+            }
+        )
+    return found
+
+
+def _rounded(values: FloatArray) -> list[float]:
+    return [float(f"{value:.4g}") for value in values.tolist()]
+
+
+def _step_times(diagnosis: Diagnosis, words: Words) -> dict[str, Any] | None:
+    """Figures of the lengths of single steps; None where none was seen whole."""
+    steps_ns = None if diagnosis.picture is None else diagnosis.picture.steps_ns
+    if steps_ns is None or not len(steps_ns):
+        return None
+    length_s = (steps_ns[:, 1] - steps_ns[:, 0]) / 1e9
+    middle, most, nearly_all = (float(q) for q in np.quantile(length_s, (0.5, 0.95, 0.99)))
+    return {
+        "usual": middle,
+        "figures": [
+            [words["times_median"], text.duration(middle, digits=3)],
+            [words["times_p95"], text.duration(most, digits=3)],
+            [words["times_p99"], text.duration(nearly_all, digits=3)],
+            [words["times_longest"], text.duration(float(length_s.max()), digits=3)],
+            [words["times_odd"], f"{int(np.sum(length_s >= LONGER * middle)):,} / {len(length_s):,}"],
+        ],
+    }
+
+
+def _clocks(gpu: GpuReport, words: Words) -> Iterator[dict[str, Any]]:
+    """Clock, power and what holds them back, each with its share of what it may be."""
+    facts = gpu.diagnosis.facts
+
+    def value(name: str) -> float:
+        return facts[name].value if name in facts else math.nan
+
+    clock, most = value("gpc_clock"), gpu.gpu.sm_clock_max_hz
+    if math.isfinite(clock):
+        how = words["clock_pm" if gpu.diagnosis.tier == "pm" else "clock_nvml"]
+        note = words["clock_sm_note"].format(how=how, most=text.quantity(most or math.nan, "hertz"))
+        its = facts["gpc_clock"].status
+        yield _bar(words["clock_sm"], text.quantity(clock, "hertz"), _part(clock, most), note, its)
+    power, limit = value("power"), gpu.gpu.power_limit_w
+    if math.isfinite(power):
+        note = words["clock_power_alone"]
+        if limit:
+            note = words["clock_power_note"].format(most=text.quantity(limit, "watts"))
+        yield _bar(words["clock_power"], text.quantity(power, "watts"), _part(power, limit), note)
+    warm = value("temperature")
+    if math.isfinite(warm):
+        label, note = words["clock_temperature"], words["clock_temperature_note"]
+        yield _bar(label, text.quantity(warm, "celsius"), None, note)
+    for name in ("capped_power", "capped_thermal", "capped_hardware"):
+        share = value(name)
+        if math.isfinite(share):
+            status = "watch" if share >= NOTEWORTHY else "ok"
+            yield _bar(words[f"clock_{name}"], text.percent(share), share, words["clock_capped_note"], status)
+
+
+def _part(value: float, whole: float | None) -> float | None:
+    return value / whole if whole else None
+
+
+def _bar(label: str, words: str, share: float | None, note: str, status: str = "") -> dict[str, Any]:
+    return {"label": label, "text": words, "share": share, "note": note, "status": status}
 
 
 def _host(gpu: GpuReport, say: Voice) -> dict[str, Any] | None:

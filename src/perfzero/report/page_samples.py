@@ -30,11 +30,17 @@ LEVELS = 1000
 MISSING = 0xFFFF
 """Stands where a value is missing."""
 
-VALUES = 2_400_000
-"""
-So many values of all GPUs together at most; beyond it neighbours are merged. A value of real samples takes
-0.9 to 1.4 bytes in base64, so that a file stays well under 6 MB.
-"""
+TEXT = 4_200_000
+"""Bytes of base64 for all GPUs together: with the rest of the page, and layers, a file stays under 6 MB."""
+
+TEXT_EACH = 1_500_000
+"""For a single GPU, which is some 1.5 million values of real samples: a page that opens at once anywhere."""
+
+LONG = frozenset({"pm", "classes"})
+"""Tables that are merged where there is too much of them; a burst that is merged is none."""
+
+CLOSE = 0.85
+"""Merging makes values smoother, and they compress better than before: aim so far below what is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +51,29 @@ class Block:
     directory: Mapping[str, Any]
 
 
-def block(tables: Mapping[str, Samples], columns: Sequence[str], *, start_ns: int, values: int) -> Block:
+def block(tables: Mapping[str, Samples], columns: Sequence[str], *, start_ns: int, most: int) -> Block:
     """
-    *tables* by name with those of *columns* that they have, as one block of at most *values* values.
+    *tables* by name with those of *columns* that they have, as one block of some *most* bytes at most.
 
-    *start_ns*: the time that is 0 on the page. A table that is too long is merged, and says how many
-    neighbours each of its rows holds.
+    *start_ns*: the time that is 0 on the page. Where that is too much, the `LONG` tables are merged, and say
+    how many neighbours each of their rows holds.
     """
+    found = _packed(tables, columns, start_ns, 1)
+    factor = 1
+    while len(found.text) > most and any(len(tables[name]) > factor for name in LONG & tables.keys()):
+        factor = max(factor + 1, math.ceil(factor * len(found.text) / most * CLOSE))
+        found = _packed(tables, columns, start_ns, factor)
+    return found
+
+
+def _packed(tables: Mapping[str, Samples], columns: Sequence[str], start_ns: int, factor: int) -> Block:
     kept = {name: table for name, table in tables.items() if len(table)}
     has = {name: [c for c in columns if table.has(c)] for name, table in kept.items()}
-    whole = sum(len(table) * len(has[name]) for name, table in kept.items())
-    factor = max(1, math.ceil(whole / values)) if values > 0 else 1
     parts: list[bytes] = []
     at = 0
     directory: dict[str, Any] = {}
     for name, table in kept.items():
-        # A few hundred rows are no burden, whatever else is.
-        merged = factor if len(table) > LEVELS else 1
+        merged = factor if name in LONG else 1
         rows = coarsen(table, factor=merged)
         times, first_us = _times(rows, start_ns)
         entry: dict[str, Any] = {
@@ -84,7 +96,7 @@ def block(tables: Mapping[str, Samples], columns: Sequence[str], *, start_ns: in
 
 def deflated(content: bytes) -> str:
     """*content* as the page inflates it."""
-    return base64.b64encode(zlib.compress(content, 9)).decode("ascii")
+    return base64.b64encode(zlib.compress(content, 6)).decode("ascii")
 
 
 def quantised(values: FloatArray) -> tuple[bytes, float, float]:
@@ -104,7 +116,8 @@ def quantised(values: FloatArray) -> tuple[bytes, float, float]:
 def _drawn(table: Samples, column: str) -> FloatArray:
     """A level as it is, an amount per second."""
     values = table.column(column)
-    if BY_NAME[column].kind != "total":
+    counter = BY_NAME.get(column)
+    if counter is None or counter.kind != "total":
         return values
     seconds = table.duration_s
     rate: FloatArray = np.divide(values, seconds, out=np.full(len(table), np.nan), where=seconds > 0)

@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfzero import hardware
+from perfzero.diagnose.verdict import TIME_CLASSES
 from perfzero.report.model import GpuReport
+from perfzero.report.voice import Voice
+from perfzero.values import Samples
 
 SAMPLED = ("close_up", "zoom", "pm")
 """Tables of PM sampling, the finest first."""
@@ -48,7 +51,10 @@ TRACKS = (
     Track("capped", "%", ("capped_power", "capped_thermal", "capped_hardware"), 100, 100, ("board",)),
 )
 
-COLUMNS = tuple(dict.fromkeys(column for track in TRACKS for column in track.columns))
+COLUMNS = (
+    *dict.fromkeys(column for track in TRACKS for column in track.columns),
+    *(f"time_{name}" for name in TIME_CLASSES),
+)
 """All that is drawn, and so kept in the page."""
 
 FEW = frozenset({"memory_share"})
@@ -99,8 +105,19 @@ def _roof(track: Track, gpu: GpuReport, words: Mapping[str, str]) -> tuple[float
     return None, ""
 
 
-def marks(gpu: GpuReport) -> list[dict[str, Any]]:
-    """Marked stretches of the axis: windows, bursts, gaps, warm-up, and the phases of the recording."""
+def sampled_tables(gpu: GpuReport) -> dict[str, Samples]:
+    """What the page keeps of a GPU: all that was sampled, the class of each sample, and the steps."""
+    tables = dict(gpu.timeline.tables)
+    picture = gpu.diagnosis.picture
+    if picture is not None:
+        if gpu.diagnosis.shares:  # classes by data that a gate refused would only mislead
+            tables["classes"] = picture.classes
+        tables["steps"] = Samples(picture.steps_ns[:, 0], picture.steps_ns[:, 1])
+    return tables
+
+
+def marks(gpu: GpuReport, say: Voice) -> list[dict[str, Any]]:
+    """Marked stretches of the axis: windows, bursts, gaps, warm-up, rare events, phases of the recording."""
     spans: list[dict[str, Any]] = [
         {"kind": span.kind, "start": span.start_s, "end": span.end_s} for span in gpu.timeline.spans
     ]
@@ -115,6 +132,12 @@ def marks(gpu: GpuReport) -> list[dict[str, Any]]:
                 "level": stage.gr_active,
             }
         )
+    rare = () if gpu.diagnosis.picture is None else gpu.diagnosis.picture.rare
+    for nature, times_ns in rare:
+        name = say("stalls" if nature == "stall" else "other_work")
+        for start_ns, end_ns in times_ns.tolist():
+            start, end = ((ns - origin_ns) / 1e9 for ns in (start_ns, end_ns))
+            spans.append({"kind": "rare", "start": start, "end": end, "name": name})
     steady = gpu.diagnosis.steady
     if steady.how != "none":
         spans.append(

@@ -20,8 +20,8 @@ SNIPPETS: Mapping[str, Snippet] = {
         ("-", 'model = model.to("cuda")'),
         ("+", 'model = model.to("cuda", memory_format=torch.channels_last)'),
         (" ", "for images, labels in loader:"),
-        ("-", '    images = images.to("cuda", non_blocking=True)'),
-        ("+", '    images = images.to("cuda", memory_format=torch.channels_last, non_blocking=True)'),
+        ("-", '    images = images.to("cuda")'),
+        ("+", '    images = images.to("cuda", memory_format=torch.channels_last)'),
     ),
     "num_workers": (
         ("-", "loader = DataLoader(dataset, batch_size=B, num_workers=N)"),

@@ -12,13 +12,13 @@ function briefing(gpu) {
       found.recorded && el('span', {}, say('recorded', found.recorded)),
       found.command && el('code', {}, found.command)),
     several && gpuRow(),
-    el('h1', {}, gpu ? gpu.headline : found.headline),
   ]);
-  if (!gpu) return made(node, {}, [doubts(found.doubts)]);
+  const headline = el('h1', {}, gpu ? gpu.headline : found.headline);
+  if (!gpu) return made(node, {}, [headline, doubts(found.doubts)]);
   return made(node, {}, [
-    sureness(gpu),
-    gpu.because && el('p', { class: 'because' }, gpu.because),
-    el('div', { class: 'first' }, actions(gpu), truth(gpu)),
+    el('div', { class: 'first' },
+      el('div', {}, headline, sureness(gpu), gpu.because && el('p', { class: 'because' }, gpu.because), actions(gpu)),
+      truth(gpu)),
     also(gpu),
     doubts([...found.doubts, ...gpu.doubts]),
   ]);
@@ -62,7 +62,7 @@ function actions(gpu) {
     add(say('check'), null, command(found.check), first?.verify && el('p', { class: 'verify' }, say('verify_by', first.verify)));
   } else if (first?.verify) add(say('check'), null, say('verify_by', first.verify));
   if (!list.children.length) add(say('do'), 'main', el('code', {}, 'perfzero doctor'));
-  return el('div', { class: 'card' }, list);
+  return el('div', { class: 'card actions' }, list);
 }
 
 function way(remedy, gain, main) {
@@ -80,7 +80,7 @@ function way(remedy, gain, main) {
 function diff(lines) {
   const kinds = { '+': 'add', '-': 'del', ' ': 'keep' };
   return el('pre', { class: 'snippet', tabindex: 0, title: say('sketch') },
-    lines.map(([sign, code]) => el('span', { class: kinds[sign] }, `${sign} ${code}`)));
+    lines.map(([sign, code]) => el('code', { class: kinds[sign] }, `${sign} ${code}`)));
 }
 
 function command(line) {

@@ -20,9 +20,19 @@ function made(node, attributes, children) {
   }
   for (const child of children.flat(Infinity)) {
     if (child === null || child === undefined || child === false || child === '') continue;
-    node.append(child instanceof Node ? child : document.createTextNode(String(child)));
+    node.append(child instanceof Node ? child : node.localName === 'code' ? String(child) : bound(String(child)));
   }
   return node;
+}
+
+/** `words` in which no line breaks between a number and its unit. */
+function bound(words) {
+  return words.replace(/(\d) (?=%|°C|×|[kMGTPmµn]?(?:B|FLOP|Hz|W|s|h)\b|min\b|points\b)/g, '$1\u00a0').replace(/([<>≤≥]) (?=\d)/g, '$1\u00a0');
+}
+
+/** `words` whose parts in backticks are code. */
+function coded(words) {
+  return words.split('`').map((part, i) => (i % 2 ? el('code', {}, part) : part));
 }
 
 /** An element; whatever is no node becomes text, never markup. */
@@ -103,7 +113,6 @@ function explaining() {
   document.addEventListener('pointerout', close);
   document.addEventListener('focusout', close);
   document.addEventListener('keydown', (event) => { if (event.key === 'Escape') hideTooltip(); });
-  addEventListener('scroll', hideTooltip, { passive: true });
 }
 
 /** A section with its heading; `body` is made when it is first near the screen. */
@@ -126,6 +135,22 @@ function whenNear(node, then) {
   addEventListener('beforeprint', once, { once: true });
 }
 
+/** Keep in `body` what `make(width)` draws, once it comes near the screen, anew when its width changes. */
+function drawnIn(body, make) {
+  let width = 0;
+  whenNear(body, () => new ResizeObserver(() => {
+    const now = Math.max(280, Math.floor(body.clientWidth));
+    if (now !== width) { width = now; body.replaceChildren(...[make(width)].flat()); }
+  }).observe(body));
+  return body;
+}
+
+/** A round number at or a little above `value`, for the end of an axis. */
+function roundUp(value) {
+  const size = 10 ** Math.floor(Math.log10(value));
+  return [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find((n) => n * size >= value * 0.999) * size;
+}
+
 /** A table of `rows` of cells (text or nodes) with a heading for each column; `numeric` are flush right. */
 function tableOf(headings, rows, numeric = []) {
   const cell = (tag, place, child, extra) =>
@@ -133,20 +158,4 @@ function tableOf(headings, rows, numeric = []) {
   return el('table', {},
     el('thead', {}, el('tr', {}, headings.map((h, i) => cell('th', i, h, { scope: 'col' })))),
     el('tbody', {}, rows.map((row) => el('tr', {}, row.map((c, i) => cell('td', i, c))))));
-}
-
-/** A number for an axis or a legend: three digits, never in exponent form unless it is tiny. */
-function figure(value) {
-  if (value === null || value === undefined || !Number.isFinite(value)) return '–';
-  const size = Math.abs(value);
-  if (size === 0) return '0';
-  if (size >= 1000) return Math.round(value).toLocaleString('en');
-  if (size < 0.001) return value.toExponential(1);
-  return String(Number(value.toPrecision(3)));
-}
-
-/** A moment of the recording in seconds, as finely as `span` seconds in sight ask for. */
-function moment(seconds, span) {
-  const digits = Math.max(0, Math.min(6, 3 - Math.floor(Math.log10(Math.max(span, 1e-6)))));
-  return `${seconds.toFixed(digits)} s`;
 }

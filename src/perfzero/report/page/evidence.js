@@ -32,7 +32,7 @@ function factTable(facts) {
 }
 
 function timeSection(gpu) {
-  if (!gpu.time.length) return section('time', el('p', { class: 'why' }, say('no_time')), false);
+  if (!gpu.time.length) return section('time', el('p', { class: 'why' }, coded(say('no_time'))), false);
   const steps = gpu.time.some((c) => c.per_step);
   const bar = el('div', { class: 'stack', role: 'img', 'aria-label': gpu.time.map((c) => `${c.name} ${c.text}`).join(', ') },
     gpu.time.map((c) => el('div', { class: `k-${c.class}`, style: { flex: `${c.share} 1 0` }, title: `${c.name} ${c.text}` },
@@ -67,4 +67,25 @@ function numbersSection(gpu) {
   node.classList.add('numbers');
   node.querySelector('h2').after(el('p', { class: 'lead' }, say('numbers_lead')));
   return node;
+}
+
+function clocksSection(gpu) {
+  if (!gpu.clocks.length) return null;
+  return section('clocks', el('ul', { class: 'bars' }, gpu.clocks.map((bar) => el('li', {},
+    el('div', { class: 'row' }, el('span', {}, bar.label), el('b', {}, bar.text)),
+    el('div', { class: 'track', 'aria-hidden': 'true' }, bar.share !== null && el('div', { class: `fill ${bar.status}`, style: { width: `${Math.min(1, bar.share) * 100}%` } })),
+    el('small', {}, bar.note)))), false);
+}
+
+function hostSection(gpu) {
+  const { host } = gpu;
+  if (!host) return section('host', el('p', { class: 'why' }, coded(say('no_host'))), false);
+  const rows = host.causes.map((cause) => el('li', {},
+    el('div', { class: 'row' }, el('span', {}, explained(el('code', { class: 'where' }, cause.place), cause.path.join(' ← ')), ' ', el('code', {}, cause.text)), el('b', {}, cause.share_text)),
+    el('div', { class: 'track', 'aria-hidden': 'true' }, el('div', { class: 'fill', style: { width: `${Math.min(1, cause.share) * 100}%` } }),
+      known(cause.low) && el('i', { class: 'whisker', style: { left: `${Math.min(1, cause.low) * 100}%`, right: `${100 - Math.min(1, cause.high) * 100}%` } })),
+    el('small', {}, cause.words)));
+  return section('host', [
+    el('p', { class: 'lead', style: { 'margin-bottom': '1rem' } }, say('host_lead', host.idle, host.moments, host.watched), host.overlap && ` ${say('host_overlap')}`),
+    rows.length ? el('ul', { class: 'bars' }, rows) : el('p', { class: 'why' }, host.reason || say('host_nothing'))], false);
 }

@@ -25,7 +25,7 @@ function tablesOf(place) {
 
 async function unpack(place) {
   const directory = found.gpus[place].samples;
-  const bytes = await inflated(`samples-${place}`);
+  const bytes = await inflated(`data-samples-${place}`);
   const tables = {};
   for (const [name, entry] of Object.entries(directory)) {
     const { rows } = entry;

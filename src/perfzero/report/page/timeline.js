@@ -3,6 +3,7 @@
 const LEFT = 56, RIGHT = 10;
 const FIRST = new Set(['busy', 'memory', 'memory_share', 'pcie', 'launches', 'host', 'power', 'clock']);
 const FINEST_S = 5e-5;
+const CLASSES = ['tensor', 'fma', 'memory', 'communication', 'copy', 'small_grid', 'latency', 'idle'];
 
 function timelineSection(gpu, place) {
   const node = section('timeline', el('div', {}), true);
@@ -25,16 +26,19 @@ function timelineSection(gpu, place) {
 class Timeline {
   constructor(gpu, tables, body) {
     Object.assign(this, { gpu, tables, body, plots: [], pending: false });
+    page.timeline = this;
     this.whole = { from: 0, to: Math.max(gpu.duration_s, 1e-3) };
     this.view = { ...this.whole };
     this.sync = uPlot.sync(`timeline-${gpu.index}`);
     this.box = el('div', { class: 'plots wide', tabindex: 0, role: 'group', 'aria-label': say('sec_timeline') });
     this.range = el('output', { 'aria-live': 'off' });
     this.overview = el('canvas', { class: 'lanes overview', height: 44, 'aria-hidden': 'true' });
+    this.classes = el('canvas', { class: 'lanes', height: 46, 'aria-hidden': 'true' });
+    this.classes.hidden = !tables.classes;
     this.lanes = el('canvas', { class: 'lanes', height: 40, 'aria-hidden': 'true' });
     body.style.removeProperty('min-height');
     body.append(this.#tools(), this.box, this.#legend());
-    this.box.append(this.overview, this.lanes);
+    this.box.append(this.overview, this.lanes, this.classes);
     this.#tracks(false);
     this.#gestures();
     new ResizeObserver(() => this.#resize()).observe(this.box);
@@ -69,6 +73,8 @@ class Timeline {
     return el('p', { class: 'marks wide' },
       ['window', 'zoom', 'gap', 'warm_up'].filter((k) => present.has(k)).map((k) =>
         el('span', {}, el('i', { class: `key m-${k}` }), say(`mark_${k}`))),
+      this.tables.classes && CLASSES.filter((k) => this.gpu.time.some((c) => c.class === k)).map((k) =>
+        el('span', {}, el('i', { class: `key k-${k}` }), this.gpu.class_names[k])),
       el('span', {}, say('band')), merged > 1 && el('span', {}, say('mean_of', merged)));
   }
 
@@ -99,7 +105,7 @@ class Timeline {
       track.roof_label && el('span', { class: 'legend' }, el('i', { class: 'dash' }), track.roof_label));
     node.append(head);
     this.box.append(node);
-    const height = (track.name === 'busy' ? 150 : 84) + (last ? 34 : 0);
+    const height = (track.name === 'busy' ? 156 : 90) + (last ? 34 : 0);
     const alone = (u, si) => isolated(u.data[si]);
     const lines = [];
     const series = [{}];
@@ -119,7 +125,7 @@ class Timeline {
     const axis = { stroke: () => colour('faint'), font: axisFont(), ticks: { show: false } };
     const top = track.top ?? this.#highest(track) * 1.06;
     const u = new uPlot({
-      width: this.#width(), height, padding: [6, RIGHT, 0, 0], legend: { show: false }, bands,
+      width: this.#width(), height, padding: [6, RIGHT, last ? 0 : 7, 0], legend: { show: false }, bands,
       cursor: { sync: { key: this.sync.key, setSeries: false }, y: false, drag: { x: true, y: false, setScale: false, dist: 4 },
         points: { show: false }, bind: { dblclick: () => () => { this.show(this.whole); return null; } } },
       scales: { x: { time: false }, y: { range: [0, top || 1] } },
@@ -198,6 +204,7 @@ class Timeline {
     this.range.textContent = `${moment(from, to - from)} – ${moment(to, to - from)}`;
     this.#drawOverview();
     this.#drawLanes();
+    if (this.tables.classes) this.#drawClasses();
     this.body.dataset.view = `${from} ${to}`;
   }
 
@@ -298,7 +305,8 @@ class Timeline {
     this.overview.addEventListener('pointerdown', (event) => { this.overview.setPointerCapture(event.pointerId); jump(event); });
     this.overview.addEventListener('pointermove', (event) => { if (event.buttons) jump(event); });
     this.lanes.addEventListener('pointermove', (event) => this.#explainLane(event));
-    this.lanes.addEventListener('pointerleave', hideTooltip);
+    this.classes.addEventListener('pointermove', (event) => this.#explainClasses(event));
+    for (const lane of [this.lanes, this.classes]) lane.addEventListener('pointerleave', hideTooltip);
   }
 
   /* Lanes */
@@ -356,6 +364,7 @@ class Timeline {
       }
     }
     for (const mark of this.gpu.marks) {
+      if (mark.kind === 'rare') bar(mark, 4, 13, `${colour('c1')}cc`, 3);
       if (mark.kind === 'judged') bar(mark, 18, 2, colour('ink'));
       if (mark.kind !== 'stage') continue;
       const shade = Math.round(40 + 150 * Math.min(1, mark.level ?? 0)).toString(16).padStart(2, '0');
@@ -371,6 +380,43 @@ class Timeline {
     if (this.gpu.marks.some((m) => m.kind === 'stage')) brush.fillText(say('lane_stages'), LEFT - 8, 30);
   }
 
+  /** What the time was, pixel by pixel, as a stack of classes; what is idle stays empty. */
+  #drawClasses() {
+    const { brush, width } = this.#surface(this.classes, 46);
+    const { from, to } = this.view;
+    const n = Math.max(1, Math.round(width)), top = 2, height = 40;
+    this.parts = CLASSES.map((name) => {
+      const nothing = () => new Array(n).fill(null);
+      const mean = nothing();
+      this.tables.classes.line(`time_${name}`)?.fill(from, to, mean, nothing(), nothing(), 1);
+      return { name, mean };
+    });
+    const base = new Array(n).fill(top + height);
+    brush.fillStyle = `${colour('hatch')}30`;
+    this.parts.at(-1).mean.forEach((value, i) => { if (value !== null) brush.fillRect(LEFT + i, top, 1, height); });
+    for (const { name, mean } of this.parts) {
+      if (name === 'idle') continue;
+      brush.fillStyle = colour(`k-${name}`);
+      for (let i = 0; i < n; i++) {
+        if (!mean[i]) continue;
+        const part = mean[i] * height;
+        base[i] -= part;
+        brush.fillRect(LEFT + i, base[i], 1, part);
+      }
+    }
+    brush.fillStyle = colour('faint');
+    brush.textAlign = 'right';
+    brush.textBaseline = 'middle';
+    brush.fillText(say('lane_classes'), LEFT - 8, top + height / 2);
+  }
+
+  #explainClasses(event) {
+    const place = Math.floor(event.offsetX - LEFT);
+    const parts = (this.parts ?? []).map(({ name, mean }) => [name, mean[place]]).filter(([, share]) => share >= 0.005).sort((a, b) => b[1] - a[1]);
+    if (!parts.length) { hideTooltip(); return; }
+    tooltipAt(event.clientX, event.clientY, parts.map(([name, share]) => `${this.gpu.class_names[name]} ${percent(share)}`).join('\n'));
+  }
+
   #explainLane(event) {
     const at = this.#timeAt(event.clientX);
     const near = (this.view.to - this.view.from) / this.#width() * 3;
@@ -379,7 +425,7 @@ class Timeline {
       && at >= m.start - near && at <= m.end + near).sort((a, b) => (a.end - a.start) - (b.end - b.start))[0];
     if (!mark) { hideTooltip(); return; }
     const words = mark.kind === 'stage'
-      ? say('mark_stage', mark.label + 1, mark.level === null ? '–' : `${figure(mark.level * 100)} %`) : say(`mark_${mark.kind}`);
+      ? say('mark_stage', mark.label + 1, mark.level === null ? '–' : `${figure(mark.level * 100)} %`) : mark.kind === 'rare' ? say('mark_rare', mark.name) : say(`mark_${mark.kind}`);
     const span = Math.max(mark.end - mark.start, 1e-6);
     tooltipAt(event.clientX, event.clientY, `${words} · ${moment(mark.start, span)} – ${moment(mark.end, span)}`);
   }
