@@ -1040,3 +1040,64 @@ def test_a_large_recording_is_the_same_each_time_and_replaces_nothing(large, tmp
     assert module.main([str(again), "--minutes", "0.5", "--gpus", "1"]) == 2
     with pytest.raises(SystemExit):
         module.main([str(tmp_path / "new"), "--minutes", "0"])
+
+
+# --- top -------------------------------------------------------------------------------------
+
+
+LOOKED = """perfzero top
+-- close look at GPU 0  (PgUp PgDn: 12 more lines) ------
+
+   The GPU waits for data 82 % of the time.      sure
+"""
+
+
+def top_row(top: ModuleType, **changed: Any) -> Any:
+    figures: dict[str, Any] = dict.fromkeys(top.Row.__dataclass_fields__, 0.0)
+    figures |= {
+        "name": "resnet50", "gpu": "H200", "groups": 6, "readings": 60, "dry": False, "lines_cpu": 0.004,
+        "screen_cpu": 0.008, "lines_slowdown": (0.0001, -0.0005, 0.0007), "verdict": "It waits.",
+        "screen_slowdown": (0.0, -0.001, 0.001), "screens": ("a", "b"), **changed,
+    }  # fmt: skip
+    return top.Row(**figures)
+
+
+def test_a_verdict_is_found_on_the_screen_of_top(monkeypatch: pytest.MonkeyPatch) -> None:
+    top = load(monkeypatch, "top/run.py")
+
+    assert top.verdict_in(LOOKED).startswith("The GPU waits for data 82 %")
+    assert top.verdict_in("perfzero top\nno panel\n") == ""
+
+
+def test_a_top_that_costs_much_or_gives_no_verdict_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    top = load(monkeypatch, "top/run.py")
+
+    assert top_row(top).ok
+    assert not top_row(top, screen_cpu=0.02).ok
+    assert not top_row(top, verdict="").ok
+    assert not top_row(top, screens=("a",)).ok
+    assert "+0.010 [-0.050, +0.070]" in top.table([top_row(top)])
+
+
+def test_tops_take_turns_and_both_run_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    top = load(monkeypatch, "top/run.py")
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(top.os, "kill", lambda pid, number: sent.append((pid, number)))
+    monkeypatch.setattr(top.time, "sleep", lambda _: None)
+
+    blocks = list(top.alternate({"lines": 1, "screen": 2}, groups=4, block_s=0.0, until=math.inf))
+
+    orders = [[b.treatment for b in blocks if b.group == g] for g in range(4)]
+    assert all(sorted(order) == ["bare", "lines", "screen"] for order in orders)
+    assert orders[1] == orders[0][::-1]
+    assert orders[3] == orders[2][::-1]
+    for pid in (1, 2):
+        assert [number for p, number in sent if p == pid][-1] == signal.SIGCONT
+
+
+def test_no_group_of_blocks_is_begun_that_would_end_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    top = load(monkeypatch, "top/run.py")
+    monkeypatch.setattr(top.os, "kill", lambda pid, number: None)
+    monkeypatch.setattr(top.time, "sleep", lambda _: None)
+
+    assert list(top.alternate({"lines": 1}, groups=4, block_s=2.0, until=time.monotonic() + 5.0)) == []

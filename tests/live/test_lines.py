@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
@@ -45,6 +46,12 @@ def test_one_gpu_at_200_columns(one: Snapshot, golden: Golden) -> None:
 
 def test_eight_gpus_at_80_columns(eight: Snapshot, golden: Golden) -> None:
     golden("eight_80x23", text_of(eight, 80, 23, View(selected=2, every="1s")))
+
+
+def test_the_screen_in_the_docs_is_this_one(eight: Snapshot) -> None:
+    said = text_of(eight, 80, 23, View(selected=2, every="1s"))
+
+    assert f"```\n{said}```" in (Path(__file__).parents[2] / "docs" / "top.md").read_text()
 
 
 def test_eight_gpus_at_200_columns(eight: Snapshot, golden: Golden) -> None:

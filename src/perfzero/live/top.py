@@ -25,6 +25,7 @@ from rich.segment import Segment
 from rich.style import Style as Look
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
@@ -77,6 +78,21 @@ Stage = Literal["none", "help", "asked", "looking", "judging", "told"]
 
 NewFolder = Callable[[Gpu], Path]
 Begin = Callable[[Gpu, Path], CloseLook]
+
+
+class Terminal(LinuxDriver):
+    """
+    The terminal, which is taken again only after it has been given up.
+
+    Textual 8.2 takes it at every SIGCONT. After one without a Ctrl-Z before it (a debugger, `kill -STOP`)
+    two threads read the keys, the display cannot end, and the terminal stays as it was taken.
+    """
+
+    def _sigcont_application(self, *arguments: object) -> None:
+        if getattr(self, "_must_signal_resume", True):
+            super()._sigcont_application(*arguments)
+        else:
+            self._app.call_later(self._app.refresh)
 
 
 class Canvas(Widget):
@@ -154,7 +170,7 @@ class Top(App[None]):
         new_folder: NewFolder,
         begin: Begin = CloseLook,
     ) -> None:
-        super().__init__(ansi_color=True)
+        super().__init__(driver_class=Terminal, ansi_color=True)
         self._reading = reading
         self._every_s = every_s
         self._glyphs = glyphs
