@@ -82,8 +82,8 @@ def test_a_gap_that_begins_in_a_wait_for_the_gpu_is_that_waits() -> None:
 def test_gaps_before_which_a_short_wait_was_not_seen_are_that_waits(seed: int) -> None:
     """A wait of 4 ms is missed in every third step: a moment comes every 4 ms."""
     parts: list[Part] = [
-        (at(13), 3.5, [(0, 3.5)]),
         (at(12, CALL), 6, [(0, 6)]),
+        (at(13), 3.5, [(0, 3.5)]),
         (at(11), 4, [(0, 4)]),
         (at(14), 3, []),
     ]
@@ -126,16 +126,6 @@ def test_a_line_at_which_the_host_waits_while_the_gpu_is_busy_is_harmless() -> N
 
     assert [c.text for c in found.causes] == ["time.sleep(1)"]
     assert found.causes[0].share == pytest.approx(1.0, abs=0.03)
-
-
-@pytest.mark.parametrize("text", ["ids = [int(t) for t in line.split()]", "x = x.to(torch.bfloat16)"])
-def test_the_hosts_own_work_while_the_gpu_is_busy_gets_no_gap_that_follows(text: str) -> None:
-    parts: list[Part] = [(at(11), 20, [(0, 20)]), (at(13), 10, []), (at(12, CALL), 5, [(0, 5)])]
-    stacks, samples = made(parts)
-    own = HostStacks(stacks.processes, {**stacks.lines, ("/job/train.py", 11): text})
-
-    assert [c.text for c in host_causes(own, samples).causes] == ["time.sleep(1)"]
-    assert told(parts).causes[0].text == "loss.item()"
 
 
 def copying(
@@ -188,9 +178,9 @@ def test_a_copy_that_the_gpu_waits_for_has_its_idle_time() -> None:
     copy, sort = told_as.values()
 
     assert (copy.activity, sort.activity) == ("copying", "python")
-    # That it is late with the next launches, too, comes of the copy.
+    # That it is late with the next launches, too, comes of either.
     assert copy.share == pytest.approx(1.0, abs=0.03)
-    assert sort.share <= copy.share
+    assert sort.share == pytest.approx(1.0, abs=0.03)
 
 
 def test_launching_is_told_where_nothing_else_explains_the_gaps() -> None:
@@ -264,14 +254,14 @@ def test_moments_stand_for_time_whatever_the_length_of_the_visits() -> None:
 
 def test_lines_of_a_function_that_is_called_in_each_step_are_told_as_the_call() -> None:
     inner = [Frame("/job/text.py", line, "encode") for line in (5, 6)]
-    found = told([(at(12, inner[0]), 6, []), (at(12, inner[1]), 6, []), (at(13), 8, [(0, 8)])])
+    found = told([(at(12, inner[0]), 6, []), (at(12, inner[1]), 6, []), (at(14, CALL), 8, [(0, 8)])])
 
     assert [(c.frame.file, c.frame.line) for c in found.causes] == [("/job/train.py", 12)]
 
 
 def test_a_line_that_has_nearly_all_of_a_call_is_told_itself() -> None:
     inner = [Frame("/job/text.py", line, "encode") for line in (5, 6)]
-    found = told([(at(12, inner[0]), 19, []), (at(12, inner[1]), 1, []), (at(13), 8, [(0, 8)])])
+    found = told([(at(12, inner[0]), 19, []), (at(12, inner[1]), 1, []), (at(14, CALL), 8, [(0, 8)])])
 
     assert [(c.frame.file, c.frame.line) for c in found.causes] == [("/job/text.py", 5)]
     assert [f.line for f in found.causes[0].path] == [1, 12, 5]

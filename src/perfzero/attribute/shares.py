@@ -4,13 +4,16 @@ The share of the idle time that would be gone without a line; shares of several 
 Whom the idle time belongs to depends on what the host does (`host_activity`):
 
 - **It computes, or waits for something that is not the GPU.** As long as the GPU is idle meanwhile, it waits
-  for this. The share is that of the moments in gaps. Where the GPU is busy the line costs nothing.
+  for this: so far the share is that of the moments in gaps. Where the host comes to such a line while the GPU
+  still works off what it was given, that time counts as well, as far as the gap is longer than the host was
+  there (`attribute.host_chain`). Where it launches or waits for the GPU afterwards the line costs nothing.
 - **It waits for the GPU** (`.item()`, `synchronize()`). The GPU is busy as long as this lasts; the gap comes
   after it, while the host is at other lines, since nothing was given in advance. So the gaps that *begin* in
   such a call are its own, with two limits. Without it no more can be gained than the host waited in it, for
   the host would have the rest to do all the same: T = host + waiting, and without waiting T' >= host. And
   what is waited for in parallel, such as a batch of the DataLoader, would only be waited for longer.
-- **It launches.** Kernels have to be launched, so such a line gets what no other cause explains.
+- **It launches.** Kernels have to be launched, so such a line gets what no other cause explains. Python that
+  comes mostly with a busy GPU is taken to launch, unless gaps show that it computes.
 
 Where gaps begin is told by the moments just before them, each weighted by the length of its gap over the
 number of moments to expect: moments come independently of the program, so those that were seen stand for all.
@@ -28,14 +31,17 @@ An interval comes of resampling blocks of half a second.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, WAITS_FOR_OTHERS, Meaning
+from perfzero.attribute.host_chain import Roles, before_gaps
 from perfzero.attribute.idle import Idle, inside
 from perfzero.attribute.leaves import Looks
 from perfzero.attribute.moments import Moments
+from perfzero.traces import BoolArray
 from perfzero.values import FloatArray, IntArray
 
 SYNCED = 0.15
@@ -66,7 +72,8 @@ class Shares:
     """
     The share of the idle time of each leaf, and of `REPLICATES` resampled sets of blocks.
 
-    `share`, `drained` have shape (leaves,), `replicates` (REPLICATES, leaves).
+    `share`, `drained`, `unlimited` have shape (leaves,), `replicates` (REPLICATES, leaves). `unlimited` is
+    the share if gaps were as long as the time before them: by it lines of one call are told apart.
     """
 
     def __init__(
@@ -76,6 +83,7 @@ class Shares:
         idle: Idle,
         looks: Looks | None,
         *,
+        computing: BoolArray,
         rate_hz: float,
     ) -> None:
         self._waits = np.array([m.activity in WAITS_FOR_GPU for m in leaves])
@@ -83,11 +91,12 @@ class Shares:
         self._others = np.array([m.activity in WAITS_FOR_OTHERS for m in leaves])
         self._launches = np.array([m.activity in LAUNCHING for m in leaves])
         self._python = np.array([m.activity == "python" for m in leaves])
+        self._computes = np.append(computing, np.zeros(len(leaves) - len(computing), np.bool_)) & ~self._waits
         self._n = len(leaves)
         self._rate_hz = rate_hz
         self._sum(moments, idle, looks)
         ones = np.ones(self._blocks)
-        self.share, self.drained = self._shares(ones)
+        self.share, self.drained, self.unlimited = self._shares(ones)
         draw = np.random.default_rng(_SEED)
         weights = draw.multinomial(self._blocks, np.full(self._blocks, 1 / self._blocks), REPLICATES)
         self.replicates = np.array([self._shares(w.astype(np.float64))[0] for w in weights])
@@ -126,6 +135,13 @@ class Shares:
         # A wait for the GPU ends when that runs dry: near short gaps the GPU was busy throughout it.
         busy = np.where(in_short & self._waits[leaf], 1.0, np.where(in_gap, 0.0, 1.0 - value))
         self._busy = table(at, leaf, weight * busy)
+        idle_part, busy_part = (self._in_gap + self._in_short).sum(0), self._busy.sum(0)
+        mostly_busy = idle_part < MOSTLY * (idle_part + busy_part)
+        self._launches |= self._python & mostly_busy & ~self._computes
+        roles = Roles(self._computes, self._others, self._launches)
+        self._before = before_gaps(
+            replace(moments, weight=weight), idle, roles, block_of=block(idle.start_ns), blocks=self._blocks
+        )
         length_s = (idle.end_ns - idle.start_ns) / 1e9
         self._gap_s = np.bincount(block(idle.start_ns), length_s, self._blocks)
         self._short_s = np.bincount(block(idle.short_start_ns), idle.short_s, self._blocks)
@@ -173,11 +189,11 @@ class Shares:
                 near = slice(first[k], stop[k])
                 np.add.at(self._near[b], leaf[near], idle.short_s[k] * weight[near])
 
-    def _shares(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _shares(self, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         gap_s, short_s = float(weights @ self._gap_s), float(weights @ self._short_s)
         idle_s = gap_s + short_s
         if not idle_s > 0:
-            return np.zeros(self._n), np.zeros(self._n)
+            return np.zeros(self._n), np.zeros(self._n), np.zeros(self._n)
         in_gap, in_short, busy = weights @ self._in_gap, weights @ self._in_short, weights @ self._busy
         begun, near = weights @ self._begun, weights @ self._near
         held = (weights @ self._held) / max(float(weights @ self._looked), 1e-12)
@@ -197,15 +213,22 @@ class Shares:
         )
         direct_short = left_short * alone * _normed(np.where(self._waits & ~self._copies, 0.0, in_short))
         # What launches has to be done: it gets what nothing else explains.
-        idle_part = in_gap + in_short
-        launches = self._launches | (self._python & (idle_part < MOSTLY * (idle_part + busy)))
+        launches = self._launches
+        of = self._before
+        per_moment_s = alone / self._rate_hz
+        before = (weights @ of.before) * per_moment_s
+        elsewhere = (weights @ of.elsewhere) * per_moment_s
+        any_before = np.minimum(weights @ of.any_before, weights @ of.launching) * per_moment_s
         direct = direct_gap + direct_short + idle_s * held
-        explained = float(np.sum(drained)) + float(np.sum(direct[~launches]))
+        explained = float(np.sum(drained)) + float(np.sum(direct[~launches])) + float(any_before.sum())
         launching = float(np.sum(direct[launches]))
         if launching > 0:
             factor = min(1.0, max(0.0, idle_s - explained) / launching)
             direct = np.where(launches, direct * factor, direct)
-        return np.minimum((direct + drained) / idle_s, 1.0), drained / idle_s
+        whole = direct + drained
+        limited = whole + np.bincount(of.leaf, np.minimum(before, elsewhere), self._n)
+        unlimited = whole + np.bincount(of.leaf, before, self._n)
+        return np.minimum(limited / idle_s, 1.0), drained / idle_s, unlimited / idle_s
 
 
 def _spans(time_ns: IntArray, start_ns: IntArray, end_ns: IntArray) -> list[slice]:

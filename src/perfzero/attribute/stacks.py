@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from perfzero.attribute.causes import Cause, HostCauses, StageShare
-from perfzero.attribute.host_activity import TextOf
+from perfzero.attribute.host_activity import LAUNCHING, TextOf
+from perfzero.attribute.host_chain import computes
 from perfzero.attribute.idle import idle_time
 from perfzero.attribute.leaves import leaves_of, with_copies, with_gil
 from perfzero.attribute.lines import told
@@ -61,8 +62,11 @@ def host_causes(stacks: HostStacks, pm: Samples) -> HostCauses:
     if len(leaves) > MOST_MEANINGS:
         return HostCauses(reason=TOO_MANY)
     visits = visits_of(main, leaf_of)
-    offset_ns = clock_offset_ns(moments_of(visits), idle, slack_ns=main.slack_ns)
-    moments = moments_of(visits, idle, offset_ns=offset_ns)
+    moments = moments_of(visits)
+    launches = np.array([leaf.activity in LAUNCHING for leaf in leaves], np.bool_)
+    offset_ns = clock_offset_ns(moments, launches, idle, slack_ns=main.slack_ns)
+    computing = computes(leaves, moments.shifted(offset_ns), idle)
+    moments = moments_of(visits, idle, offset_ns=offset_ns, computing=computing)
     moments = moments.shifted(offset_ns)
     moments = moments.where(np.isfinite(idle.at(moments.time_ns)))
     if not len(moments.time_ns):
@@ -82,7 +86,7 @@ def host_causes(stacks: HostStacks, pm: Samples) -> HostCauses:
     leaves = with_copies(leaves, moments, idle, pm, text_of)
     rate_hz = moments.count / idle.covered_s
     leaves, at_work, looks = with_gil(leaves, moments, idle, stacks.gil, text_of)
-    shares = Shares(leaves, at_work, idle, looks, rate_hz=rate_hz)
+    shares = Shares(leaves, at_work, idle, looks, computing=computing, rate_hz=rate_hz)
     found = told(leaves, moments, shares, text_of, rate_hz=main.rate_hz)
     stages = stages_of(stacks, text_of)
     causes = tuple(_with_stages(cause, stages) for cause in found)
