@@ -37,6 +37,7 @@ COMMANDS: tuple[str, ...] = (
     "calibrate",
     "trim",
     "compare",
+    "log",
     "export",
     "top",
 )

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from perfzero.cli.against import chosen_earlier, compare_with
 from perfzero.cli.analyze import RUNS
 from perfzero.cli.durations import seconds, show
 from perfzero.cli.formats import Format
@@ -183,6 +184,12 @@ def recording_command(name: str) -> Callable[..., None]:
                 help="Name the lines that an idle GPU waits for: py-spy reads Python's stacks for 10 s.",
             ),
         ] = True,
+        against: Annotated[
+            str | None,
+            typer.Option(
+                "--against", metavar="last|DIR", help="Say how it compares with an earlier recording."
+            ),
+        ] = None,
         output_format: Annotated[
             Format, typer.Option("--format", help="Text for people, or report.json.")
         ] = Format.TEXT,
@@ -206,6 +213,7 @@ def recording_command(name: str) -> Callable[..., None]:
         sure = None if until_sure is None else confidence(until_sure)
 
         report = name == "run"
+        earlier = None if against is None else chosen_earlier(against, report=report)
         as_json = report and output_format is Format.JSON
 
         silent = quiet or as_json
@@ -243,7 +251,7 @@ def recording_command(name: str) -> Callable[..., None]:
                 raise
             complain(error)
             raise typer.Exit(max(getattr(error, "exit_code", 0), CANNOT_RECORD)) from None
-        finish(recorder, report=report, as_json=as_json, quiet=quiet, voice=voice, made=made)
+        finish(recorder, report=report, as_json=as_json, quiet=quiet, voice=voice, made=made, against=earlier)
 
     command.__name__ = name
     command.__doc__ = {
@@ -426,6 +434,7 @@ def finish(
     quiet: bool,
     voice: Voice,
     made: Sequence[Path],
+    against: Path | None = None,
 ) -> None:
     """
     Watch to the end, report, and end as the program ended (or with our own exit code).
@@ -451,6 +460,8 @@ def finish(
             complain(trouble)
         if report and not isinstance(trouble, SourceError):
             tell(path, as_json=as_json, quiet=quiet, to_stdout=not command)
+            if against is not None and not (quiet or as_json):
+                compare_with(against, path, stream=sys.stderr if command else sys.stdout)
         elif trouble is None:
             say(f"recorded in {path}\n          perfzero analyze {path}")
     except BaseException as error:

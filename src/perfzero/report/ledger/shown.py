@@ -108,34 +108,37 @@ def is_better(line: Line, found: Difference | None) -> bool | None:
     return found.word == line.better
 
 
-def sentence(ledger: Ledger, place: int, say: Voice) -> str:
-    """How iteration *place* compares with the one before it, in a sentence or two."""
-    before, after = ledger.entries[place - 1].letter, ledger.entries[place].letter
+def sentence(ledger: Ledger, place: int, say: Voice, *, names: tuple[str, str] | None = None) -> str:
+    """
+    How iteration *place* compares with the one before it, in a sentence or two.
+
+    The two go by their letters, or by *names*.
+    """
+    before, after = names or (ledger.entries[place - 1].letter, ledger.entries[place].letter)
     promise = ledger.promises[place - 1]
     line = ledger.line(STEP_RATE)
     found = None if line is None else line.before[place]
-    speed = _speed(ledger, line, found, promise, before=before, after=after, say=say)
+    missing = [
+        name
+        for name, at in ((before, place - 1), (after, place))
+        if line is None or not math.isfinite(line.cells[at].value)
+    ]
+    speed = _speed(line, found, promise, before=before, after=after, missing=missing, say=say)
     limit = _limit(promise, say)
     return say("join.sentences").join(part for part in (speed, limit) if part)
 
 
 def _speed(
-    ledger: Ledger,
     line: Line | None,
     found: Difference | None,
     promise: Promise,
     *,
     before: str,
     after: str,
+    missing: list[str],
     say: Voice,
 ) -> str:
-    if line is None or found is None or not math.isfinite(found.value):
-        missing = [
-            entry.letter
-            for place, entry in enumerate(ledger.entries)
-            if entry.letter in (before, after)
-            and (line is None or not math.isfinite(line.cells[place].value))
-        ]
+    if line is None or found is None or missing:
         return say("compare.no_steps", before=before, after=after, where=say.enumeration(missing))
     if not found.known:
         return say("compare.no_interval", before=before, after=after, times=times(1 + found.value, 1.0, say))

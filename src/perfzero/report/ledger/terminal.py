@@ -52,6 +52,21 @@ def show(ledger: Ledger, *, stream: TextIO, language: str = "en", width: int | N
     stream.flush()
 
 
+def show_sentence(ledger: Ledger, *, stream: TextIO, language: str = "en") -> None:
+    """Write to *stream* how the second of two iterations, this run, compares with the first."""
+    say = Voice(language)
+    before = text.printable(ledger.entries[0].name)
+    said = shown.sentence(ledger, 1, say, names=(before, say("compare.this_run")))
+    console = Console(file=stream, highlight=False, markup=False, emoji=False)
+    console.width = max(80, min(console.width, WIDTH)) if console.is_terminal else WIDTH
+    with console.capture() as capture:
+        console.print(
+            Padding(Text(text.glued(said[:1].upper() + said[1:]), style="bold"), (0, 0, 0, _INDENT))
+        )
+    stream.write("".join(f"{line.rstrip()}\n" for line in text.unglued(capture.get()).splitlines()))
+    stream.flush()
+
+
 def words(ledger: Ledger, *, language: str = "en", width: int = WIDTH) -> str:
     """The ledger as plain text, ending in a newline."""
     stream = StringIO()

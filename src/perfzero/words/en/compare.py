@@ -79,4 +79,43 @@ COMPARE: Mapping[str, str] = {
     "compare.metric.step_pcie_tx": "over PCIe from it",
     "compare.metric.step_nvlink_rx": "over NVLink to the GPU",
     "compare.metric.step_launches": "kernels launched",
+    "log.column_recording": "recording, verdict and notes",
+    "log.column_step": "step",
+    "log.column_before": "against the last",
+    "log.column_first": "the first",
+    "log.left_out": "{count} older recordings are left out: --last",
+    "log.trouble": "It cannot be read: {why}",
+    "log.no_step": "No step time was found, so its speed is not compared.",
+    "log.machine": "Another machine, so its speed is not compared: {fact}",
+    "log.note": "“{note}”",
+    "log.stop_roof": "Stop here: the practical roof of {roof} is reached, and no cheap gain is left to find.",
+    "log.stop_nothing": (
+        "Nothing that is left to do has a gain that can be told. What takes most time is {roof}."
+    ),
+    "log.stop_little": "Stop here: what is left promises {gain}, which is below {below} in the middle.",
+    "log.go_on": "Go on: {remedy}, expect {gain}.",
+    "log.go_on_limit": "Then the limit would be {limit}.",
+    "log.stop_unknown": "Whether to go on cannot be said: the last recording has no verdict.",
+    "log.no_folder": (
+        "There is no folder {folder}.\n"
+        "Record something: perfzero run -- python train.py. Or name a folder of recordings."
+    ),
+    "log.empty": "{folder} holds no recording.\nRecord something: perfzero run -- python train.py",
+    "log.is_recording": (
+        "{folder} is a recording, and no folder of recordings.\nFor all beside it: perfzero log {parent}"
+    ),
+    "log.note_nowhere": (
+        "{folder} is no recording: there is no manifest.json in it.\nName one: perfzero log --note TEXT DIR"
+    ),
+    "log.note_empty": 'The note has no text.\nGive it some: perfzero log --note "channels-last" DIR',
+    "log.note_unwritten": "{file} could not be written: {why}. The note is lost.",
+    "compare.this_run": "this run",
+    "compare.against_record": (
+        "--against compares verdicts, and `record` makes none.\n"
+        "Use perfzero run --against, or compare afterwards."
+    ),
+    "compare.against_nothing": (
+        "--against {folder}: that is no recording.\n"
+        "Name one, or the newest in ./perfzero-runs: --against last"
+    ),
 }

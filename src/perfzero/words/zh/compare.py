@@ -73,4 +73,38 @@ COMPARE: Mapping[str, str] = {
     "compare.metric.step_pcie_tx": "经 PCIe 传出",
     "compare.metric.step_nvlink_rx": "经 NVLink 传入 GPU",
     "compare.metric.step_launches": "启动的内核",
+    "log.column_recording": "录制、结论与备注",
+    "log.column_step": "步长时间",
+    "log.column_before": "相对上一次",
+    "log.column_first": "相对第一次",
+    "log.left_out": "省略了更早的 {count} 次录制：--last",
+    "log.trouble": "无法读取：{why}",
+    "log.no_step": "没有找到步长时间，因此不比较速度。",
+    "log.machine": "机器不同，因此不比较速度：{fact}",
+    "log.note": "“{note}”",
+    "log.stop_roof": "可以到此为止：{roof}的实际上限已经达到，没有省力的提升可找了。",
+    "log.stop_nothing": "剩下能做的都说不出收益。耗时最多的是{roof}。",
+    "log.stop_little": "可以到此为止：剩下的预期收益是 {gain}，中值低于 {below}。",
+    "log.go_on": "继续：{remedy}，预期 {gain}。",
+    "log.go_on_limit": "之后的瓶颈会是{limit}。",
+    "log.stop_unknown": "无法判断是否继续：最后一次录制没有结论。",
+    "log.no_folder": (
+        "没有文件夹 {folder}。\n请先录制：perfzero run -- python train.py，或指定一个存放录制的文件夹。"
+    ),
+    "log.empty": "{folder} 里没有录制。\n请先录制：perfzero run -- python train.py",
+    "log.is_recording": (
+        "{folder} 是一次录制，不是存放录制的文件夹。\n查看它旁边的全部录制：perfzero log {parent}"
+    ),
+    "log.note_nowhere": (
+        "{folder} 不是录制：里面没有 manifest.json。\n请指定一个：perfzero log --note TEXT DIR"
+    ),
+    "log.note_empty": '备注没有内容。\n请写一些：perfzero log --note "channels-last" DIR',
+    "log.note_unwritten": "无法写入 {file}：{why}。备注没有保存。",
+    "compare.this_run": "本次运行",
+    "compare.against_record": (
+        "--against 比较的是结论，而 `record` 不给出结论。\n请用 perfzero run --against，或事后再比较。"
+    ),
+    "compare.against_nothing": (
+        "--against {folder}：那不是录制。\n请指定一个，或用 ./perfzero-runs 里最新的：--against last"
+    ),
 }

@@ -1,0 +1,168 @@
+"""`perfzero log`: the iterations of a project in order, with what cannot be read among them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from perfzero.cli.main import main
+from perfzero.report.ledger.notes import FILE, MOST_BYTES, add_note, notes_of
+
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+
+
+def runs_in(folder: Path, *names: str) -> Path:
+    runs = folder / "perfzero-runs"
+    for name in names:
+        shutil.copytree(RECORDINGS / name, runs / name)
+    return runs
+
+
+def logged(runs: Path, capsys: pytest.CaptureFixture[str], *options: str) -> dict:
+    assert main(["log", str(runs), "--format", "json", *options]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return runs_in(tmp_path, "resnet50_channels_last", "resnet50_nchw")
+
+
+def test_recordings_are_told_in_order_of_time_with_what_each_changed(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = logged(project, capsys)["recordings"]
+
+    assert [first["name"], second["name"]] == ["resnet50_nchw", "resnet50_channels_last"]
+    assert first["before"] is None
+    assert second["before"]["word"] == "more"
+    assert second["before"]["value"] == pytest.approx(0.926, abs=0.002)
+    assert second["first"] == second["before"]
+
+
+def test_what_cannot_be_read_is_a_row_with_the_reason(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "broken").mkdir()
+    (project / "broken" / "manifest.json").write_text("{")
+    (project / "no_recording").mkdir()
+    found = logged(project, capsys)
+
+    assert [row["name"] for row in found["recordings"]][-1] == "broken"
+    assert "no manifest that can be trusted" in found["recordings"][-1]["trouble"]
+    assert len(found["recordings"]) == 3
+    assert found["stop"]["of"] == "resnet50_channels_last"
+
+
+def test_another_machine_is_not_compared(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = project / "resnet50_channels_last" / "manifest.json"
+    changed = json.loads(manifest.read_text())
+    changed["gpus"][0]["power_limit_w"] = 350.0
+    manifest.write_text(json.dumps(changed))
+    second = logged(project, capsys)["recordings"][1]
+
+    assert second["before"] is None
+    assert second["machine"] == ["power limit: 700 W (A), 350 W (B)"]
+
+
+def test_a_note_is_added_to_those_there_are_and_shown(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = project / "resnet50_nchw"
+
+    assert main(["log", "--note", "batch 256", str(recording)]) == 0
+    assert main(["log", "--note", "NCHW", str(recording)]) == 0
+    assert (recording / FILE).read_text() == "batch 256\nNCHW\n"
+    assert main(["log", str(project), "--last", "2"]) == 0
+    assert "“batch 256”" in capsys.readouterr().out
+
+
+def test_a_note_on_nothing_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["log", "--note", "x", str(tmp_path)]) == 4
+    assert "is no recording" in capsys.readouterr().err
+
+
+def test_a_note_without_text_is_refused(project: Path) -> None:
+    assert main(["log", "--note", " \n", str(project / "resnet50_nchw")]) == 2
+    assert not (project / "resnet50_nchw" / FILE).exists()
+
+
+def test_notes_may_come_from_anyone(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"\x1b[2Jred\n" + b"x" * (2 * MOST_BYTES))
+    first, second = notes_of(tmp_path)
+
+    assert first == "[2Jred"
+    assert len(second) <= MOST_BYTES
+
+
+def test_a_link_in_place_of_notes_is_not_followed_and_not_written_through(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret\n")
+    recording = tmp_path / "r"
+    recording.mkdir()
+    os.symlink(secret, recording / FILE)
+
+    assert notes_of(recording) == ()
+    add_note(recording, "mine")
+    assert secret.read_text() == "secret\n"
+    assert notes_of(recording) == ("mine",)
+
+
+def test_the_stop_rule_says_that_a_roof_is_reached(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = runs_in(tmp_path, "transformer_healthy")
+
+    assert main(["log", str(runs)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Stop here: the practical roof of the tensor cores is reached" in said
+
+
+def test_the_stop_rule_says_what_to_do_next_or_that_it_promises_too_little(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    go_on = logged(project, capsys)["stop"]
+    little = logged(project, capsys, "--stop-below", "50")["stop"]
+
+    assert go_on["why"] == "go on"
+    assert go_on["gain"]["high"] > 1.05
+    assert go_on["remedy"]
+    assert little["why"] == "little"
+
+
+def test_older_recordings_are_left_out_and_that_is_said(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["log", str(project), "--last", "1"]) == 0
+    shown = capsys.readouterr().out
+
+    assert "1 older recordings are left out" in shown
+    assert "resnet50_nchw" not in shown
+
+
+def test_a_missing_folder_an_empty_one_and_a_recording_are_refused_by_what_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["log", str(tmp_path / "nowhere")]) == 4
+    assert "There is no folder" in capsys.readouterr().err
+    assert main(["log", str(tmp_path)]) == 4
+    assert "holds no recording" in capsys.readouterr().err
+    assert main(["log", str(RECORDINGS / "resnet50_nchw")]) == 2
+    assert "is a recording" in capsys.readouterr().err
+
+
+def test_the_table_fits_80_columns(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from io import StringIO
+
+    from perfzero.report.ledger.project import project as read
+    from perfzero.report.ledger.project_terminal import show
+
+    stream = StringIO()
+    show(read(project, most=5, below=0.05), stream=stream, width=80)
+
+    assert max(map(len, stream.getvalue().splitlines())) <= 80
+    assert "+93 %" in stream.getvalue()
