@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import io
 import json
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -266,6 +267,29 @@ def test_counters_tell_their_unit_and_amounts_are_rates(both):
     assert units["gr_active"] == "ratio"
     assert units["dram_read_bytes"] == "bytes/s"
     assert units["gpc_clock"] == "hertz"
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "export.md"
+EXAMPLES = re.findall(r"```sql\n(.*?)```\n\n```\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.mark.parametrize(("sql", "answer"), EXAMPLES)
+def test_the_examples_of_the_page_answer_as_it_says(both, sql, answer):
+    trace, _ = both
+    rows = trace.query(sql)
+    told = [list(rows[0]), *([str(v) for v in row.values()] for row in rows)]
+
+    assert "".join(f"{' | '.join(row)}\n" for row in told) == answer
+
+
+def test_the_page_has_examples_and_every_category(both):
+    trace, _ = both
+    (line,) = re.findall(r"Categories of slices: (.*)", PAGE.read_text(encoding="utf-8"))
+
+    assert len(EXAMPLES) == 4
+    assert {row["category"] for row in trace.query("SELECT DISTINCT category FROM slice")} <= set(
+        re.findall(r"`(\w+)`", line)
+    )
 
 
 # --- well formed -----------------------------------------------------------------------------------
