@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = ("matplotlib", "psutil", "pyarrow", "pynvml", "rich", "scipy", "torch")
+HEAVY = ("matplotlib", "psutil", "pyarrow", "pynvml", "rich", "scipy", "textual", "torch")
 
 
 def loaded(code: str, names: tuple[str, ...]) -> list[str]:

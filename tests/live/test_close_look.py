@@ -116,9 +116,11 @@ def test_a_recorder_that_does_not_listen_is_killed(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(close_look, "PATIENCE_S", 0.1)
     look = CloseLook(GPU, tmp_path / "r", command=hanging(ignoring=True))
     time.sleep(0.3)
+    begun = time.monotonic()
 
     look.cancel()
 
+    assert time.monotonic() - begun < 10.0
     assert not psutil.Process().children(recursive=True)
 
 

@@ -167,6 +167,17 @@ def test_processes_that_do_not_fit_are_counted_and_can_be_reached(one: Snapshot)
     assert "job00" in last
 
 
+def test_columns_stay_in_line_where_ascii_takes_the_place_of_wide_characters(one: Snapshot) -> None:
+    found = tuple(ProcessNow(0, n, user, "job", 1e9) for n, user in enumerate(("ada", "训练组")))
+    both = replace(one, gpus=(replace(one.gpus[0], processes=found),))
+
+    for glyphs in (ASCII, UNICODE):
+        lines = words(both, View(), width=80, glyphs=glyphs).splitlines()
+        ends = {cell_len(line.partition("1 GB")[0]) for line in lines if line.endswith("job")}
+        assert len(ends) == 1
+    assert words(both, View(), width=80, glyphs=ASCII).isascii()
+
+
 def test_hidden_processes_are_told_of(one: Snapshot) -> None:
     hidden = replace(one, gpus=(replace(one.gpus[0], processes=()),))
 

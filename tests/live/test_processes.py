@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -66,3 +68,30 @@ def test_most_memory_comes_first() -> None:
     told = Names().of(0, {os.getpid(): 1.0, os.getppid(): 2.0}) or ()
 
     assert [process.memory for process in told] == [2.0, 1.0]
+
+
+def test_a_number_that_went_to_another_process_is_asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Process:
+        started = 1.0
+
+        def __init__(self, pid: int) -> None: ...
+        def create_time(self) -> float:
+            return self.started
+
+        def oneshot(self) -> Any:
+            return contextlib.nullcontext()
+
+        def username(self) -> str:
+            return "ada"
+
+        def cmdline(self) -> list[str]:
+            return [f"job{self.started:.0f}"]
+
+    monkeypatch.setattr("psutil.Process", Process)
+    names = Names()
+    [first] = names.of(0, {7: 1.0}) or ()
+
+    Process.started = 2.0
+
+    [second] = names.of(0, {7: 1.0}) or ()
+    assert (first.command, second.command) == ("job1", "job2")

@@ -95,8 +95,11 @@ def test_a_gpu_that_is_lost_does_not_take_the_others_along(
         time.sleep(0.01)
         assert [gpu.lost for gpu in machine.read().gpus] == ["", ""]
 
+        times = [0]
+
         def power(library: Any, handle: Any, *rest: Any) -> int:
             gone = library.board(handle) is library.boards[0]
+            times[0] += gone
             return int(pynvml.NVML_ERROR_GPU_IS_LOST) if gone else asked(library, handle, *rest)
 
         monkeypatch.setitem(simulated_nvml.ANSWERS, "nvmlDeviceGetPowerUsage", power)
@@ -106,6 +109,7 @@ def test_a_gpu_that_is_lost_does_not_take_the_others_along(
             assert "no longer answers" in first.lost
             assert first.processes is None
             assert second.sm_active == pytest.approx(0.8)
+        assert times == [1], "a GPU that is lost is not asked again"
     finally:
         machine.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -454,3 +455,10 @@ def test_the_real_recorder_is_what_begins_a_look(one: Snapshot, tmp_path: Path) 
     app = Top(Still(one), every_s=1.0, every="1s", glyphs=UNICODE, new_folder=lambda gpu: tmp_path)
 
     assert app._begin is CloseLook
+
+
+def test_textual_is_known_to_one_file_alone() -> None:
+    source = Path(__file__).parents[2] / "src" / "perfzero"
+    found = [p for p in source.rglob("*.py") if re.search(r"^\s*(from|import) textual", p.read_text(), re.M)]
+
+    assert found == [source / "live" / "top.py"]
