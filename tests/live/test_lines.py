@@ -77,6 +77,7 @@ def test_no_line_is_wider_or_lower_than_the_screen(
 
     assert len(lines) <= height
     assert max(cell_len(plain(line)) for line in lines) <= width
+    assert glyphs is UNICODE or all(plain(line).isascii() for line in lines)
 
 
 @pytest.mark.parametrize("command", HOSTILE)

@@ -13,7 +13,7 @@ import typer
 
 from perfzero.cli.durations import seconds, show
 from perfzero.cli.formats import Format
-from perfzero.cli.record import free_folder, load_numpy
+from perfzero.cli.record import free_folder, give_to_invoker, load_numpy, missing_folders
 from perfzero.errors import NoGpu, UsageError
 
 if TYPE_CHECKING:
@@ -129,8 +129,11 @@ def folder_for_look(gpu: Gpu) -> Path:
     from perfzero.cli.analyze import RUNS
     from perfzero.record.session import Target
 
+    made = missing_folders(RUNS)
     try:
-        return free_folder(RUNS, Target(gpus=(str(gpu.index),)))
+        folder = free_folder(RUNS, Target(gpus=(str(gpu.index),)))
+        give_to_invoker(folder, [folder, *made], report=False)
+        return folder
     except UsageError:
         import tempfile
 

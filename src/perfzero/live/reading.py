@@ -25,10 +25,10 @@ from perfzero.store.reader import Recording
 from perfzero.text import printable
 from perfzero.values import Gpu, Samples
 
-SLOW_S = 2.0
+SLOW_S = 4.0
 """
-How old memory and processes may be. NVML takes locks of the driver for them, so they are not asked for
-at every reading of a quick display.
+How old memory and processes may be. NVML takes locks of the driver for them and milliseconds of CPU (up to
+5 in a virtual machine), which at every reading would be half of what the display costs.
 """
 
 
@@ -189,7 +189,7 @@ class Machine(_Reader):
         from perfzero.sources.nvml import Board
 
         board = Board(gpu)
-        board.slow_every = max(1, math.floor(SLOW_S / self._every_s))
+        board.slow_every = max(1, round(SLOW_S / self._every_s))
         self._resources.callback(board.close)
         gpm: Gpm | None = Gpm(gpu, names=GPM_COUNTERS)
         lost = without_gpm = ""
