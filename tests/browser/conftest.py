@@ -41,7 +41,7 @@ def nothing_left_behind() -> None:
     """Chromium begins and ends processes as it likes; that it leaves none is held against `browser`."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # gone before other tests look what is left behind
 def browser() -> Iterator[Any]:
     before = set(psutil.Process().children(recursive=True))
     path = chromium()

@@ -142,6 +142,19 @@ def test_wheel_and_keys_zoom_about_where_they_are_asked_to(
     assert view(page)[0] == 0
 
 
+def test_ticks_of_the_axis_are_where_they_say(open_page: Open, report: Reports, pages: Pages) -> None:
+    """Ticks 2.5 s apart read 2.5, 5.0, 7.5: rounded to whole seconds they would be wrong."""
+    page = open_page(pages("nchw", report("resnet50_nchw")))
+    steps = {2.5: [0, 2.5, 5], 0.25: [1, 1.25], 10: [10, 20], 0.00005: [3.1, 3.10005]}
+    told = {
+        s: page.evaluate("([t, s]) => t.map((v) => perfzero.figureAt(v, s))", [t, s])
+        for s, t in steps.items()
+    }
+    assert told == {
+        2.5: ["0.0", "2.5", "5.0"], 0.25: ["1.00", "1.25"], 10: ["10", "20"], 0.00005: ["3.10000", "3.10005"],
+    }  # fmt: skip
+
+
 def test_a_plain_wheel_scrolls_the_page(open_page: Open, report: Reports, pages: Pages) -> None:
     page = open_page(pages("nchw", report("resnet50_nchw")))
     timeline(page)

@@ -24,7 +24,8 @@ def picture_of(e: Evidence) -> Picture:
         steps_ns=_steps(e.steps) if isinstance(e.steps, Steps) else np.empty((0, 2), np.int64),
         profile=profile,
         rare=tuple((event.nature, np.column_stack([event.starts_ns, event.ends_ns])) for event in e.rare),
-        classes=_classes(e),
+        classes=_classes(e, e.cleaned[e.tier].samples) if e.tier in ("pm", "gpm") else Samples.empty(),
+        fine_classes=_classes(e, e.zoom) if e.tier == "pm" else Samples.empty(),
     )
 
 
@@ -37,11 +38,8 @@ def _steps(steps: Steps) -> IntArray:
     return np.concatenate(found)
 
 
-def _classes(e: Evidence) -> Samples:
-    """All samples of the tier that was judged, warm-up included, each shared out among the classes."""
-    if e.tier == "nvml":
-        return Samples.empty()
-    samples = e.cleaned[e.tier].samples
+def _classes(e: Evidence, samples: Samples) -> Samples:
+    """Each of *samples* shared out among the classes."""
     samples = samples.where(np.isfinite(samples.column("gr_active")))
     if not len(samples):
         return Samples.empty()

@@ -251,14 +251,15 @@ class Picture:
     What is drawn of a diagnosis, and stands in no table.
 
     `steps_ns` (m, 2): start and end of each step that was seen whole. `rare`: start and end (n, 2) of each
-    event of `Rhythm.events`, kind by kind, with its nature. `classes`: the shares of each sample in columns
-    "time_idle" and so on.
+    event of `Rhythm.events`, kind by kind, with its nature. `classes`: the shares of each sample of the tier
+    that was judged, warm-up included, in columns "time_idle" and so on; `fine_classes`: those of bursts.
     """
 
     steps_ns: IntArray
     profile: Profile | None
     rare: tuple[tuple[str, IntArray], ...]
     classes: Samples
+    fine_classes: Samples
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,7 @@ def lines(breakdown: Breakdown, *, language: str = "en") -> list[str]:
     voice = Voice(language)
     rows = sorted(_told(breakdown), key=lambda told: -told[0].time.share)[:LINES]
     folder = _folder([row.source.file for row, _, _ in rows if row.source is not None])
-    return _aligned([_cells(*row, folder, voice) for row in rows], kernels=_kernels_alone(breakdown))
+    return _aligned([_cells(*row, folder, voice) for row in rows], kernels=kernels_alone(breakdown))
 
 
 def _look(breakdown: Breakdown) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def _told(breakdown: Breakdown) -> Iterator[tuple[Row, str, str]]:
 
     Kernels where nothing else is known.
     """
-    if _kernels_alone(breakdown):
+    if kernels_alone(breakdown):
         for kernel in breakdown.kernels:
             if kernel.row.time.share >= WORTH_TELLING:
                 often = round(kernel.row.time.launches / breakdown.steps) if breakdown.steps else 0
@@ -178,7 +178,7 @@ def _told(breakdown: Breakdown) -> Iterator[tuple[Row, str, str]]:
                 yield row, "" if row.call is None else row.call.operator, ""
 
 
-def _kernels_alone(breakdown: Breakdown) -> bool:
+def kernels_alone(breakdown: Breakdown) -> bool:
     """
     Whether nothing is known but kernels, as from CUPTI's records alone, or of nearly all of a step.
 

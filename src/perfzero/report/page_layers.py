@@ -22,7 +22,7 @@ from perfzero import text
 from perfzero.attribute.breakdown import Breakdown, Call, CallRow, Row, SourceLine
 from perfzero.attribute.counted import Figure
 from perfzero.attribute.roofline import Roofline, kind_of_reuse
-from perfzero.report.breakdown import given, overlap, within_model
+from perfzero.report.breakdown import given, kernels_alone, overlap, within_model
 from perfzero.report.model import Report
 from perfzero.report.voice import Voice
 from perfzero.values import jsonable
@@ -50,6 +50,7 @@ def looks_of(report: Report, words: Mapping[str, str], say: Voice) -> list[dict[
                 "file": text.printable(file),
                 "gpus": list(report.looked_at.get(file) or only),
                 "seen": steps if look.steps else say("looked_unmarked", length=length),
+                "first": "kernels" if kernels_alone(look) else "layers",
                 "steps": look.steps,
                 "busy_ns": look.busy_ns,
                 "overlap": "" if math.isnan(whole) else say("layers_overlap", sum=text.percent(whole)),

@@ -112,6 +112,7 @@ def sampled_tables(gpu: GpuReport) -> dict[str, Samples]:
     if picture is not None:
         if gpu.diagnosis.shares:  # classes by data that a gate refused would only mislead
             tables["classes"] = picture.classes
+            tables["fine_classes"] = picture.fine_classes
         tables["steps"] = Samples(picture.steps_ns[:, 0], picture.steps_ns[:, 1])
     return tables
 

@@ -44,7 +44,7 @@ ENGLISH: Mapping[str, str] = {
     "also": "Also seen",
     "myth": "nvidia-smi, and the hardware",
     "truth_smi": "nvidia-smi",
-    "truth_smi_note": "“utilisation”: some kernel was running, however small or stalled",
+    "truth_smi_note": "GPU-Util: some kernel was running, however small or stalled",
     "truth_sm": "SMs held work",
     "truth_sm_note": "mean over all SMs of the time with at least one warp",
     "truth_tensor": "tensor cores worked",
@@ -312,6 +312,25 @@ ENGLISH: Mapping[str, str] = {
     "status_unknown": "unknown",
     "status_info": "–",
     "search": "Search",
+    "made_tensor_while_busy": "tensor_active / gr_active, both means over the steady state.",
+    "made_nearest_roof_share": "The largest of DRAM bytes per second, tensor_active and fma_active, each "
+    "over its practical roof.",
+    "made_dram_roof_share": "(dram_read_bytes + dram_write_bytes) per second / the memory's practical roof.",
+    "made_l2_read_bytes_per_dram_byte": "32 × l2_sectors / dram_read_bytes, sums over the steady state.",
+    "made_dram_amplification": "1 / l2_read_bytes_per_dram_byte: about the share of misses.",
+    "made_pcie_link_share": "The larger of pcie_rx_bytes and pcie_tx_bytes per second / what the link "
+    "does in practice.",
+    "made_mean_kernel_s": "gr_active / launches per second: time with work over kernels.",
+    "made_tensor_flop_utilization": "Sum of tensor_active × measured clock × time, over the same with 1 and "
+    "the highest clock.",
+    "made_step_s": "Mean time between onsets, over intervals that hold the work of one step.",
+    "made_step_jitter": "Standard deviation of single steps / their mean.",
+    "made_micro_step_s": "How long the part is that a step repeats, as a batch of an accumulated gradient.",
+    "made_energy_per_step": "Energy of the board / seconds × step_s.",
+    "made_gpu_hours_wasted": "24 h × the share of time that is idle, copies or communication.",
+    "made_idle_gap_median_s": "The length that half of the gaps without a kernel do not exceed.",
+    "made_idle_gap_p95_s": "The length that 95 % of the gaps without a kernel do not exceed.",
+    "made_idle_unresolved": "Idle time within samples in which a kernel ran / all idle time.",
     "counter_is": "Counter: {name}.",
 }  # fmt: skip
 

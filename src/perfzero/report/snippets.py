@@ -26,7 +26,7 @@ SNIPPETS: Mapping[str, Snippet] = {
     "num_workers": (
         ("-", "loader = DataLoader(dataset, batch_size=B, num_workers=N)"),
         ("+", "loader = DataLoader(dataset, batch_size=B, num_workers=2 * N,"),
-        ("+", "                    persistent_workers=True, prefetch_factor=4, pin_memory=True)"),
+        ("+", "                    persistent_workers=True, prefetch_factor=4)"),
     ),
     "torch.set_float32_matmul_precision": (
         (" ", "import torch"),

@@ -85,7 +85,8 @@ function diff(lines) {
 
 function command(line) {
   const button = el('button', { type: 'button' }, say('copy'));
-  const code = el('code', {}, line);
+  // A line breaks between arguments only, not at their hyphens.
+  const code = el('code', {}, line.split(/(?<= )/).map((part) => el('span', {}, part)));
   button.addEventListener('click', async () => {
     try {
       await navigator.clipboard.writeText(line);

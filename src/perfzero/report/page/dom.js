@@ -20,7 +20,7 @@ function made(node, attributes, children) {
   }
   for (const child of children.flat(Infinity)) {
     if (child === null || child === undefined || child === false || child === '') continue;
-    node.append(child instanceof Node ? child : node.localName === 'code' ? String(child) : bound(String(child)));
+    node.append(child instanceof Node ? child : node.closest('code') ? String(child) : bound(String(child)));
   }
   return node;
 }

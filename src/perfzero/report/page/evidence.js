@@ -1,6 +1,7 @@
 /* The evidence in words and bars: four questions, where the time goes, quality, every number. */
 
 function stepsSection(gpu) {
+  if (!gpu.steps.length) return section('steps', el('p', { class: 'why' }, say('no_steps', gpu.because || gpu.headline)), false);
   return section('steps', el('ol', { class: 'steps' }, gpu.steps.map((step) => el('li', {},
     el('span', { class: 'n', 'aria-hidden': 'true' }, step.number),
     el('div', {}, el('p', { class: 'q' }, step.question),
@@ -73,7 +74,7 @@ function clocksSection(gpu) {
   if (!gpu.clocks.length) return null;
   return section('clocks', el('ul', { class: 'bars' }, gpu.clocks.map((bar) => el('li', {},
     el('div', { class: 'row' }, el('span', {}, bar.label), el('b', {}, bar.text)),
-    el('div', { class: 'track', 'aria-hidden': 'true' }, bar.share !== null && el('div', { class: `fill ${bar.status}`, style: { width: `${Math.min(1, bar.share) * 100}%` } })),
+    bar.share !== null && el('div', { class: 'track', 'aria-hidden': 'true' }, bar.share > 0 && el('div', { class: `fill ${bar.status}`, style: { width: `${Math.min(1, bar.share) * 100}%` } })),
     el('small', {}, bar.note)))), false);
 }
 
@@ -86,6 +87,6 @@ function hostSection(gpu) {
       known(cause.low) && el('i', { class: 'whisker', style: { left: `${Math.min(1, cause.low) * 100}%`, right: `${100 - Math.min(1, cause.high) * 100}%` } })),
     el('small', {}, cause.words)));
   return section('host', [
-    el('p', { class: 'lead', style: { 'margin-bottom': '1rem' } }, say('host_lead', host.idle, host.moments, host.watched), host.overlap && ` ${say('host_overlap')}`),
+    rows.length > 0 && el('p', { class: 'lead', style: { 'margin-bottom': '1rem' } }, say('host_lead', host.idle, host.moments, host.watched), host.overlap && ` ${say('host_overlap')}`),
     rows.length ? el('ul', { class: 'bars' }, rows) : el('p', { class: 'why' }, host.reason || say('host_nothing'))], false);
 }

@@ -77,7 +77,7 @@ class Rows {
     this.box = el('div', { class: 'rows', tabindex: 0, role: 'region', 'aria-label': say('sec_layers'), onscroll: () => this.#draw() }, this.table);
     this.count = el('output', {});
     this.node = el('div', { class: 'filter' }, el('div', { class: 'tools' }, this.tabs, el('span', { class: 'space' }), this.count, this.search), this.box);
-    this.choose(this.names.find((name) => views[name].columns.share) ?? this.names[0]);
+    this.choose(this.names.includes(look.first) ? look.first : this.names[0]);
   }
 
   choose(name) {
@@ -85,7 +85,7 @@ class Rows {
     this.name = name;
     if (!this.view.columns[this.sort.column]) this.sort = { column: 'share', down: true };
     for (const tab of this.tabs.children) tab.setAttribute('aria-selected', String(tab.dataset.view === name));
-    this.columns = Object.keys(CELLS).filter((c) => this.view.columns[c] && !(c === 'count' && this.#all(1, c)) && !(c === 'kind' && this.#all('', c)));
+    this.columns = Object.keys(CELLS).filter((c) => this.view.columns[c] && !(c === 'count' && this.#all(1, c)) && !(!CELLS[c].number && this.#all('', c)));
     this.most = Object.fromEntries(this.columns.filter((c) => CELLS[c].bar).map((c) => [c, this.view.columns[c].reduce((most, v) => Math.max(most, v ?? 0), 0)]));
     this.head.replaceChildren(...this.columns.map((c) => el('th', { scope: 'col', class: CELLS[c].number ? 'num' : null },
       explained(el('button', { type: 'button', onclick: () => this.#by(c) }, say(`layer_${c}`)), say(`layer_${c}_means`)))));

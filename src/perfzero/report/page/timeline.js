@@ -131,7 +131,7 @@ class Timeline {
       scales: { x: { time: false }, y: { range: [0, top || 1] } },
       axes: [
         { ...axis, show: last, size: 34, space: 70, grid: { stroke: () => colour('grid'), width: 1 },
-          values: (_, ticks) => ticks.map((s) => figureAt(s, this.view)) },
+          values: (_, ticks, axis, space, step) => ticks.map((s) => figureAt(s, step)) },
         { ...axis, size: LEFT, space: 26, grid: { stroke: () => colour('grid'), width: 1 },
           values: (_, ticks) => ticks.map((v) => figure(v)) },
       ],
@@ -388,7 +388,8 @@ class Timeline {
     this.parts = CLASSES.map((name) => {
       const nothing = () => new Array(n).fill(null);
       const mean = nothing();
-      this.tables.classes.line(`time_${name}`)?.fill(from, to, mean, nothing(), nothing(), 1);
+      const low = nothing(), high = nothing();
+      for (const table of ['fine_classes', 'classes']) this.tables[table]?.line(`time_${name}`)?.fill(from, to, mean, low, high, 1);
       return { name, mean };
     });
     const base = new Array(n).fill(top + height);
@@ -443,9 +444,11 @@ function isolated(values) {
 const empty = (n) => Array.from({ length: n }, () => [0]);
 const axisFont = () => `11px ${getComputedStyle(document.body).fontFamily}`;
 
-function figureAt(seconds, { from, to }) {
-  const digits = Math.max(0, Math.min(6, 1 - Math.floor(Math.log10(Math.max(to - from, 1e-6) / 2))));
-  return Number(seconds.toFixed(digits)).toString();
+/** A tick of an axis whose ticks are `step` apart, with the digits that these need. */
+function figureAt(seconds, step) {
+  let digits = 0;
+  while (digits < 9 && Math.abs(step * 10 ** digits - Math.round(step * 10 ** digits)) > 1e-6) digits++;
+  return seconds.toFixed(digits);
 }
 
 function drawRoof(u, roof) {
