@@ -61,7 +61,7 @@ def test_what_is_written_is_read(path: Path) -> None:
 def test_without_a_file_every_gpu_stays_as_it_is(path: Path) -> None:
     said: list[str] = []
 
-    assert with_kept_roofs([H200], say=said.append) == [H200]
+    assert with_kept_roofs([H200], tell=said.append) == [H200]
     assert said == []
 
 
@@ -101,7 +101,7 @@ def test_a_roof_that_cannot_be_right_is_left_out_and_said(path: Path) -> None:
     changed(path, roofs={"dram": 4.3e14, "bf16": 0.91, "warp": 9.0})
     said: list[str] = []
 
-    (gpu,) = with_kept_roofs([H200], say=said.append)
+    (gpu,) = with_kept_roofs([H200], tell=said.append)
 
     assert gpu.calibrated == {"bf16": 0.91, "unix_s": 1.79e9}
     assert said == ["calibrated roofs of GPU 0 that cannot be right are left out: dram, warp"]
@@ -124,7 +124,7 @@ def test_a_file_that_is_none_of_ours_is_left_out_and_said(path: Path, content: b
     path.write_bytes(content)
     said: list[str] = []
 
-    assert with_kept_roofs([H200], say=said.append) == [H200]
+    assert with_kept_roofs([H200], tell=said.append) == [H200]
     assert len(said) == 1
     assert said[0].startswith(f"The calibrated roofs in {path} cannot be read: ")
 

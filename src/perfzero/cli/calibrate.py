@@ -153,7 +153,7 @@ def _measure(names: Sequence[str], *, python: str | None, seconds: float, force:
     found = []
     for each in gpus:
         print(f"Measuring GPU {each.index}, {printable(each.name)}, with {chosen} ...", file=sys.stderr)
-        found.append(measure(each, python=chosen, seconds=seconds, say=_say))
+        found.append(measure(each, python=chosen, seconds=seconds, tell=_say))
         # At once, so that it outlasts whatever befalls the next GPU, and beside what stands there by
         # now: another perfzero, on a node with the same home, may have written meanwhile.
         _write(path, [*(c for c in read(path) if not c.of(each)), found[-1]])

@@ -175,7 +175,7 @@ class Machine(_Reader):
         try:
             self._resources.enter_context(nvml.session())  # while this one lasts further ones are free
             found = nvml.select(self._wanted) if self._wanted else nvml.discover()
-            found = with_kept_roofs(found, say=self._notices.append)
+            found = with_kept_roofs(found, tell=self._notices.append)
             self._driver = next((gpu.driver for gpu in found if gpu.driver), "")
             self._host = printable(platform.node())
             for gpu in found:

@@ -15,6 +15,7 @@ import psutil
 
 from perfzero.errors import UsageError
 from perfzero.record.signals import Signals
+from perfzero.words.said import enumeration, say
 
 
 class Watched(Protocol):
@@ -81,34 +82,26 @@ class Bystander:
         self._signals.restore()
 
 
-TOO_SHORT = "the recording ended before that"
+TOO_SHORT = say("look.too_short")
 """Why a process was not entered that nobody tried to enter."""
 
 
 def not_entered(pid: int | None, why: str) -> str:
     """That a running process was not looked into, as *why*, and how to have it."""
-    return (
-        f"The program's layers are not told: process {pid} could not be looked into, as {why}. "
-        "To see them start it with: perfzero run -- CMD"
-    )
+    return say("unseen.not_entered", pid=pid, why=why)
 
 
 def not_asked() -> str:
     """That a running process is entered only if that is asked for by name."""
-    return (
-        "The program's layers are not told: it runs already, and is entered only with --agent "
-        "(Python 3.14 or later). To see them start it with: perfzero run -- CMD"
-    )
+    return say("unseen.not_asked")
 
 
 def nothing_to_enter(*, layers: bool, lines: bool) -> str:
     """That only GPUs are watched, and so what was wanted of their program is not told."""
-    wanted = " and ".join(word for word, asked in (("layers", layers), ("lines", lines)) if asked)
-    other = ", or find its lines with: perfzero run --pid PID" if lines else ""
-    return (
-        f"The program's {wanted} are not told: with --gpu no program is watched. "
-        f"To see them start it with: perfzero run -- CMD{other}"
-    )
+    named = ((say("unseen.layers"), layers), (say("unseen.lines"), lines))
+    wanted = enumeration([word for word, asked in named if asked])
+    other = say("unseen.or_lines") if lines else ""
+    return say("unseen.no_program", wanted=wanted, other=other)
 
 
 def existing(pid: int) -> psutil.Process:
@@ -116,4 +109,4 @@ def existing(pid: int) -> psutil.Process:
     try:
         return psutil.Process(pid)
     except (psutil.NoSuchProcess, ValueError, OverflowError):  # also: what can be no process id
-        raise UsageError(f"There is no process {pid} to attach to.") from None
+        raise UsageError(say("unseen.no_process", pid=pid)) from None

@@ -37,7 +37,7 @@ from perfzero.record.signals import Signals
 from perfzero.sources import nvml
 from perfzero.store.decode import clean_text, decode, parse_json
 from perfzero.values import Gpu, Samples
-from perfzero.words.said import enumeration
+from perfzero.words.said import enumeration, say
 
 FRAMEWORKS = ("torch", "cupy")
 
@@ -96,7 +96,7 @@ def choose_python(asked: str | None) -> str:
     if asked is not None:
         found = shutil.which(os.path.expanduser(asked))
         if found is None:
-            raise UsageError(f"There is no program {asked!r}.\nName a Python: --python /path/to/python")
+            raise UsageError(say("calibrate.no_program", asked=f"{asked!r}"))
         candidates = [found]
     else:
         candidates = [p for p in (sys.executable, shutil.which("python3"), shutil.which("python")) if p]
@@ -105,11 +105,7 @@ def choose_python(asked: str | None) -> str:
     for python in pythons:
         if _has_framework(python):
             return python
-    raise NoLibrary(
-        f"Neither torch nor cupy is installed for {enumeration(pythons)}; "
-        "one of them has to do the work.\n"
-        "Name the Python of an environment that has one: perfzero calibrate --python /path/to/python"
-    )
+    raise NoLibrary(say("calibrate.no_framework", pythons=enumeration(pythons)))
 
 
 def _has_framework(python: str) -> bool:
@@ -134,8 +130,12 @@ def refuse_busy(gpu: Gpu) -> None:
     """Raise `DeviceBusy` where another process computes on *gpu*, or it is not at rest."""
     pids = nvml.processes(gpu)
     if pids:
-        who = f"process {pids[0]}" if len(pids) == 1 else f"processes {enumeration(list(map(str, pids)))}"
-        raise _busy(gpu, f"{who} can compute on it")
+        who = (
+            say("busy.process", pid=pids[0])
+            if len(pids) == 1
+            else say("busy.processes", pids=enumeration(list(map(str, pids))))
+        )
+        raise _busy(gpu, say("busy.can_compute", who=who))
     used = 0.0
     with _board(gpu) as board:
         end = time.monotonic() + IDLE_FOR_S
@@ -143,44 +143,35 @@ def refuse_busy(gpu: Gpu) -> None:
             used = max(used, float(np.nanmax(board.read().column("smi_utilization"), initial=0.0)))
             time.sleep(IDLE_FOR_S / 4)
     if used > BUSY:
-        raise _busy(gpu, f"it was busy {used:.0%} of the time just now, though no process shows")
+        raise _busy(gpu, say("busy.was_busy", share=f"{used:.0%}"))
 
 
 def _busy(gpu: Gpu, why: str) -> DeviceBusy:
-    return DeviceBusy(
-        f"GPU {gpu.index} is in use: {why}, and roofs measured beside it would come out too low.\n"
-        "Wait until it is idle, or measure all the same: perfzero calibrate --force"
-    )
+    return DeviceBusy(say("busy.in_use", gpu=gpu.index, why=why))
 
 
 def calibrate(
-    gpu: Gpu, *, python: str, seconds: float, say: Callable[[str], None] = lambda _: None
+    gpu: Gpu, *, python: str, seconds: float, tell: Callable[[str], None] = lambda _: None
 ) -> Calibration:
     """
     Measure the roofs of *gpu* with *python*, in about *seconds* and the framework's start.
 
-    What could not be measured, or cannot be right, is left out and told to *say*. Raises
+    What could not be measured, or cannot be right, is left out and told to *tell*. Raises
     `SourceError` if nothing is left. Whatever interrupts it, a signal too, ends the program on the
     GPU first. To be called in the main thread.
     """
     if gpu.mig:
-        raise NotSupported(
-            f"GPU {gpu.index} is divided by MIG, and the peaks of its parts are not known.\n"
-            "Its reports are held against the roofs of the table."
-        )
+        raise NotSupported(say("calibrate.mig", gpu=gpu.index))
     with nvml.session():
         answer, board = _run(gpu, python=python, seconds=seconds)
     made = roofs_of(gpu, answer, board)
     for name, why in answer.skipped.items():
-        say(f"{name} could not be measured: {why}")
+        tell(say("calibrate.unmeasured", name=name, why=why))
     sound = {name: value for name, value in made.roofs.items() if hardware.plausible(gpu, name, value)}
     for name in made.roofs.keys() - sound.keys():
-        say(f"{name} came out as {made.roofs[name]:.3g}, which cannot be right, and is left out")
+        tell(say("calibrate.wrong", name=name, value=f"{made.roofs[name]:.3g}"))
     if not sound:
-        raise SourceError(
-            f"No roof of GPU {gpu.index} could be measured.\n"
-            "Try again when the GPU is idle: perfzero calibrate"
-        )
+        raise SourceError(say("calibrate.none", gpu=gpu.index))
     return Calibration(
         uuid=gpu.uuid,
         driver=gpu.driver or "",
@@ -244,9 +235,12 @@ def _run(gpu: Gpu, *, python: str, seconds: float) -> tuple[Answer, Samples]:
                 while child.poll() is None:
                     if time.monotonic() > deadline:
                         raise SourceError(
-                            f"The measurement on GPU {gpu.index} did not end within "
-                            f"{seconds + PATIENCE_S:.0f} s.\n"
-                            f"See whether this works: {python} -c 'import torch; torch.ones(1).cuda()'"
+                            say(
+                                "calibrate.too_long",
+                                gpu=gpu.index,
+                                seconds=f"{seconds + PATIENCE_S:.0f}",
+                                python=python,
+                            )
                         )
                     readings.append(board.read())
                     _unwind_for(signals.wait(READ_EVERY_S))
@@ -262,15 +256,12 @@ def _parse(printed: bytes, complaints: bytes, code: int, *, python: str) -> Answ
     lines = [line for line in printed.splitlines() if line.strip()]
     try:
         if code != 0 or not lines:
-            raise ValueError(f"exit code {code}")
+            raise ValueError(say("exit_code", code=code))
         return decode(Answer, parse_json(lines[-1]), where="answer")
     except ValueError as error:
         last = complaints.decode("utf-8", "replace").strip().splitlines()[-1:]
         why = clean_text(last[0])[:300] if last and code != 0 else str(error)
-        raise SourceError(
-            f"The measurement broke off in {python}: {why}.\n"
-            "Name a Python whose torch or cupy can use this GPU: perfzero calibrate --python /path/to/python"
-        ) from error
+        raise SourceError(say("calibrate.broke_off", python=python, why=why)) from error
 
 
 @contextmanager

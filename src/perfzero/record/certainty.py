@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from perfzero.text import percent
+from perfzero.words.said import clause, joined, say
 
 IN_A_ROW = 3
 """One judgement may be luck, two a coincidence; each further one costs about a second of CPU."""
@@ -94,24 +95,32 @@ class Certainty:
     def doubt(self) -> str:
         """Why it is not, in a clause; empty when it is."""
         if not self._heard:
-            return "there was nothing to judge"
+            return say("sure.nothing")
         latest = self._heard[-1][1]
         if not latest:
-            return "the recording could not be judged"
+            return say("sure.failed")
         for gpu, last in sorted(latest.items()):
-            where = f"GPU {gpu}: " if len(latest) > 1 else ""
+            where = say("sure.on_gpu", gpu=gpu) if len(latest) > 1 else ""
             if last.rule is None:
-                return f"{where}{last.why.rstrip('.') or 'there is no verdict'}"
+                return joined(
+                    "join.nothing", (where, clause(last.why) if last.why else say("sure.no_verdict"))
+                )
             if last.confidence < self._share:
-                against = f" ({last.why.rstrip('.')})" if last.why else ""
-                return f"{where}{last.rule} has a confidence of {last.confidence:.2f}{against}"
+                against = say("why", why=clause(last.why)) if last.why else ""
+                return say(
+                    "sure.confidence",
+                    where=where,
+                    rule=last.rule,
+                    confidence=f"{last.confidence:.2f}",
+                    against=against,
+                )
             run = self._run(gpu, last.rule)
             counts = (n for n in range(IN_A_ROW, len(run) + 1) if self._span_s(n) >= SPAN_S)
             enough = next(counts, None)
             if enough is None:
-                return f"{where}{last.rule} has not been said for long enough"
+                return say("sure.not_long", where=where, rule=last.rule)
             if not _steady_gain(run[-enough:]):
-                return f"{where}the gain of {last.rule} still moves by more than {percent(MOVED)}"
+                return say("sure.gain_moves", where=where, rule=last.rule, moved=percent(MOVED))
         return ""
 
     def _run(self, gpu: int, rule: str) -> list[Judgement]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from perfzero.text import duration
+from perfzero.words.said import say
 
 STEPS_PER_WINDOW = 8
 """With fewer intervals chance makes regular ones (`perfzero.series.steps`)."""
@@ -76,7 +77,7 @@ def window_for(step_s: float, *, default_s: float, longest_s: float = LONGEST_WI
     length_s = min(max(wanted_s, default_s), max(longest_s, default_s))
     held = int(length_s / step_s + 1e-9)
     step = duration(step_s)
-    why = f"a window holds {_steps(str(held))} of {step}" if held else f"a step of {step} is longer"
+    why = say("choice.holds", held=_steps(str(held)), step=step) if held else say("choice.longer", step=step)
     return Choice("window_s", length_s, why)
 
 
@@ -88,7 +89,7 @@ def period_for(step_s: float, *, default_ns: int) -> Choice:
     elif step_s > LONG_STEP_S:
         period_ns = max(period_ns, LONG_STEP_PERIOD_NS)
     samples = round(step_s * 1e9 / period_ns)
-    return Choice("period_ns", period_ns, f"a step of {duration(step_s)} has {samples} samples")
+    return Choice("period_ns", period_ns, say("choice.samples", step=duration(step_s), samples=samples))
 
 
 def period_after_overflow(period_ns: int, *, why: str, window_s: float) -> Choice | None:
@@ -107,10 +108,14 @@ def burst_for(step_s: float, *, period_ns: int, length_s: float, fixed: bool) ->
         period_ns = max(period_ns, -(-round(length_s * 1e9) // MOST_BURST_SAMPLES))
     held = _steps(f"{length_s / step_s:.2g}")
     return (
-        Choice("zoom_s", length_s, f"the burst covers {held} of {duration(step_s)}"),
-        Choice("zoom_period_ns", period_ns, f"the burst has {round(length_s * 1e9 / period_ns):,} samples"),
+        Choice("zoom_s", length_s, say("choice.covers", held=held, step=duration(step_s))),
+        Choice(
+            "zoom_period_ns",
+            period_ns,
+            say("choice.burst_samples", samples=f"{round(length_s * 1000000000.0 / period_ns):,}"),
+        ),
     )
 
 
 def _steps(number: str) -> str:
-    return f"{number} step" if number == "1" else f"{number} steps"
+    return say("choice.step" if number == "1" else "choice.steps", number=number)

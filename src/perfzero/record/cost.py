@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfzero.values import FloatArray, Samples, Window
+from perfzero.words.said import say
 
 SURROUNDINGS_NS = 6_000_000_000
 """How far before and after a window its comparison reaches."""
@@ -101,7 +102,7 @@ def slowdown(gpm: Samples, windows: Iterable[Window]) -> Slowdown:
     """
     rate = _rate(gpm)
     if rate is None:
-        return Slowdown(None, note="no steady rate of the program is visible from outside")
+        return Slowdown(None, note=say("cost.no_rate"))
     known = np.isfinite(rate)
     gpm, rate = gpm.where(known), rate[known]
     start, end = gpm.start_ns, gpm.end_ns
@@ -125,7 +126,7 @@ def slowdown(gpm: Samples, windows: Iterable[Window]) -> Slowdown:
         if inside.any() and around.any():
             effects.append(1.0 - float(rate[near][inside].mean() / rate[near][around].mean()))
     if len(effects) < FEWEST_WINDOWS:
-        return Slowdown(None, note=f"only {len(effects)} windows could be compared with their surroundings")
+        return Slowdown(None, note=say("cost.few", count=len(effects)))
     values = np.array(effects)
     # Not NumPy's generators: their import alone costs more CPU than all of this.
     drawn = np.frombuffer(random.Random(SEED).randbytes(4 * RESAMPLES * len(values)), np.uint32)
@@ -133,7 +134,7 @@ def slowdown(gpm: Samples, windows: Iterable[Window]) -> Slowdown:
     means = np.sort(values[picks].mean(axis=1))
     low, high = means[round(0.025 * RESAMPLES)], means[round(0.975 * RESAMPLES) - 1]
     if high - low > 2 * WIDEST:
-        return Slowdown(None, note=f"the program's own rate varies too much (±{(high - low) / 2:.0%})")
+        return Slowdown(None, note=say("cost.varies", margin=f"{(high - low) / 2:.0%}"))
     return Slowdown(float(values.mean()), float(low), float(high))
 
 

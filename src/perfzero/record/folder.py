@@ -24,6 +24,7 @@ import time
 from pathlib import Path
 
 from perfzero.record.launch import Invoker
+from perfzero.words.said import say
 
 SHARED = ("/run", "/var/lib")
 """Where only root can write, and others can pass; the first is empty again after a start of the machine."""
@@ -80,7 +81,7 @@ def parent_of(user: Invoker | None) -> Path:
                 is_roots = stat.S_ISDIR(seen.st_mode) and seen.st_uid == 0 and seen.st_mode & 0o023 == 0o001
                 if is_roots and os.access(place, os.W_OK | os.X_OK):
                     return place
-        raise OSError(errno.EACCES, "no folder in which only root can write")
+        raise OSError(errno.EACCES, say("folder.roots"))
     places = [Path(f"/run/user/{uid}")]
     home = Path(os.path.expanduser("~"))
     if _is_private(home):  # else others could exchange what lies in it
@@ -91,7 +92,7 @@ def parent_of(user: Invoker | None) -> Path:
     for place in places:
         if _is_private(place) and os.access(place, os.W_OK | os.X_OK) and os.pathsep not in str(place):
             return place
-    raise OSError(errno.EACCES, "no folder in which only its user can write")
+    raise OSError(errno.EACCES, say("folder.own"))
 
 
 def _is_private(place: Path) -> bool:

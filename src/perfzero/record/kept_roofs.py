@@ -25,6 +25,7 @@ from perfzero.hardware import plausible
 from perfzero.record.launch import invoking_user
 from perfzero.store.decode import decode, parse_json
 from perfzero.values import Gpu
+from perfzero.words.said import first_line, listed, say
 
 FORMAT = 1
 """Of the file. What is newer is not read, and not overwritten."""
@@ -81,10 +82,7 @@ def own_path() -> Path:
     try:
         home = Path.home()
     except RuntimeError:
-        raise UsageError(
-            f"Roofs are kept in the home directory, and user {os.geteuid()} has none.\n"
-            "Choose a folder: XDG_CONFIG_HOME=/a/folder perfzero calibrate"
-        ) from None
+        raise UsageError(say("roofs.no_home", user=os.geteuid())) from None
     return home / ".config" / "perfzero" / "roofs.json"
 
 
@@ -107,17 +105,12 @@ def read(path: Path) -> tuple[Calibration, ...]:
             return ()
         kept = decode(Kept, parse_json(content), where="roofs")
         if kept.format != FORMAT:
-            raise ValueError(
-                f"its format {kept.format} is not {FORMAT}: another version of perfzero wrote it"
-            )
+            raise ValueError(say("roofs.format", format=kept.format, ours=FORMAT))
         for calibration in kept.calibrations:
             _refuse_impossible(calibration)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise InputError(
-            f"The calibrated roofs in {path} cannot be read: {why}.\n"
-            "Remove them and measure again: perfzero calibrate --forget; perfzero calibrate"
-        ) from error
+        raise InputError(say("roofs.unreadable", path=path, why=why)) from error
     return kept.calibrations
 
 
@@ -131,7 +124,7 @@ def _refuse_impossible(calibration: Calibration) -> None:
     for kind in ("roofs", "rates", "sm_clock_hz"):
         for name, value in getattr(calibration, kind).items():
             if not possible(value):
-                raise ValueError(f"its {kind}[{name[:80]!r}] cannot be a figure of a GPU")
+                raise ValueError(say("roofs.impossible", kind=kind, name=f"{name[:80]!r}"))
 
 
 def document(calibrations: Sequence[Calibration]) -> bytes:
@@ -140,22 +133,22 @@ def document(calibrations: Sequence[Calibration]) -> bytes:
     return (json.dumps(content, indent=1, allow_nan=False) + "\n").encode()
 
 
-def with_kept_roofs(gpus: Sequence[Gpu], *, say: Callable[[str], None] = lambda _: None) -> list[Gpu]:
+def with_kept_roofs(gpus: Sequence[Gpu], *, tell: Callable[[str], None] = lambda _: None) -> list[Gpu]:
     """
     *gpus*, each with the roofs that were measured on it. Never raises for what is kept.
 
-    What cannot be trusted is left out, and *say* is told so.
+    What cannot be trusted is left out, and *tell* is told so.
     """
     kept: list[Calibration] = []
     for path in readable_paths():
         try:
             kept += read(path)
         except InputError as error:
-            say(str(error).splitlines()[0])
-    return [_calibrated(gpu, kept, say=say) for gpu in gpus]
+            tell(first_line(error.sentence))
+    return [_calibrated(gpu, kept, tell=tell) for gpu in gpus]
 
 
-def _calibrated(gpu: Gpu, kept: Sequence[Calibration], *, say: Callable[[str], None]) -> Gpu:
+def _calibrated(gpu: Gpu, kept: Sequence[Calibration], *, tell: Callable[[str], None]) -> Gpu:
     # There are two where root and the user who called sudo have both calibrated it.
     found = max((c for c in kept if c.of(gpu)), key=lambda c: c.measured_ns, default=None)
     if found is None:
@@ -164,7 +157,7 @@ def _calibrated(gpu: Gpu, kept: Sequence[Calibration], *, say: Callable[[str], N
     roofs = {name: value for name, value in measured.items() if plausible(gpu, name, value)}
     refused = sorted(measured.keys() - roofs.keys())
     if refused:
-        say(f"calibrated roofs of GPU {gpu.index} that cannot be right are left out: {', '.join(refused)}")
+        tell(say("roofs.refused", gpu=gpu.index, names=listed(refused)))
     return replace(gpu, calibrated=roofs)
 
 
@@ -176,8 +169,8 @@ def _bounded(path: Path) -> bytes | None:
         return None
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ValueError("it is no plain file")
+            raise ValueError(say("roofs.not_plain"))
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
-        raise ValueError(f"it is larger than {MAX_BYTES:,} bytes")
+        raise ValueError(say("roofs.too_large", size=f"{MAX_BYTES:,}"))
     return content

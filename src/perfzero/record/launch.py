@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from perfzero.errors import PerfzeroError
 from perfzero.record.signals import Signals, Witness
+from perfzero.words.said import say
 
 GROUP_GETS_IT_WITHIN_S = 0.02
 """Whoever signals several processes (`timeout` first us, then the group) is through by then."""
@@ -133,9 +134,9 @@ class Child:
 
 def _cannot_start(name: str, error: OSError) -> CannotStart:
     if isinstance(error, FileNotFoundError):
-        return CannotStart(f"{name}: command not found", exit_code=127)
+        return CannotStart(say("launch.not_found", name=name), exit_code=127)
     if isinstance(error, PermissionError):
-        return CannotStart(f"{name}: permission denied", exit_code=126)
+        return CannotStart(say("launch.no_permission", name=name), exit_code=126)
     return CannotStart(f"{name}: {error.strerror}", exit_code=126)
 
 

@@ -36,6 +36,7 @@ from perfzero.record.launch import Invoker
 from perfzero.store.decode import clean_text
 from perfzero.store.schema import look_name
 from perfzero.values import Look
+from perfzero.words.said import joined, say
 
 AGENT = Path(__file__).parent / "agent"
 FILES = ("sitecustomize.py", "_perfzero_agent.py", "_perfzero_torch.py", "_perfzero_cupti.py")
@@ -243,8 +244,12 @@ class Looks:
         fresh = [a for a in self._meeting.agents if a.pid in users and a.asked_ns is None]
         if not fresh:
             return
-        who = f"process {fresh[0].pid}" if len(fresh) == 1 else f"{len(fresh)} processes"
-        self._say(f"looking into {who} for a few steps, which run slower meanwhile (--no-agent: never)")
+        who = (
+            say("look.process", pid=fresh[0].pid)
+            if len(fresh) == 1
+            else say("look.processes", count=len(fresh))
+        )
+        self._say(say("look.begins", who=who))
         self._counters = counters or NoCounters()
         self._stage = "asked"
         for agent in fresh:
@@ -264,14 +269,14 @@ class Looks:
         """Tell of *users*, who may have ended, that they were never asked, as *reason*."""
         for pid, gpus in users.items():
             now_ns = time.time_ns()
-            self._say(f"no look into process {pid}: {reason}")
+            self._say(say("look.refused", pid=pid, reason=reason))
             self._tell(Look(pid=pid, start_ns=now_ns, end_ns=now_ns, reason=reason, gpus=gpus))
 
     def _send(self, agent: Agent, word: str, **said: float) -> None:
         try:
             agent.tell(word, **said)
         except OSError as error:
-            self._end(agent, reason=f"it could not be told: {error.strerror or error}")
+            self._end(agent, reason=say("look.could_not_tell", why=error.strerror or error))
 
     def hear(self) -> None:
         """Take what has come: new processes, and answers."""
@@ -332,7 +337,7 @@ class Looks:
             self._stage = "over"
             for left in [a for a in agents if a.at_work and a.said != "traced"]:
                 left.channel.close()  # it goes on as if there had been no look
-                self._end(left, reason="it was not ready for its look in time")
+                self._end(left, reason=say("look.not_ready"))
 
     def _let(self, agents: Sequence[Agent], word: Literal["prepare", "go"]) -> None:
         for agent in agents:
@@ -361,7 +366,7 @@ class Looks:
             return
         late = time.time_ns() - agent.asked_ns > (self.within_s + GRACE_S) * 1e9
         if over or late:
-            self._end(agent, reason="it did not answer in time" if late else "it ended before its steps had")
+            self._end(agent, reason=say("look.no_answer") if late else say("look.ended_early"))
 
     def _take(self, agent: Agent, line: bytes) -> None:
         """One line of what a process says. It may say anything."""
@@ -374,7 +379,7 @@ class Looks:
         refused, looked, found = said.get("refused"), said.get("looked"), said.get("found")
         if said.get("stays") is True and not agent.stays:
             agent.stays = True
-            self._say(f"CUPTI could not be taken out of process {agent.pid}, which may stay slower for it")
+            self._say(say("look.cupti_stays", pid=agent.pid))
         if isinstance(found, dict) and not agent.said:
             agent.said = "found"
             agent.step_s, agent.steps = _cost_s(found.get("step_s")), _steps(found.get("steps"))
@@ -416,9 +421,9 @@ class Looks:
         )
         if trace is not None:
             self._traces.append((trace, look.file))
-            self._say(f"looked into process {agent.pid}: it was held up for {look.cost_s:.1f} s")
+            self._say(say("look.done", pid=agent.pid, seconds=f"{look.cost_s:.1f}"))
         else:
-            self._say(f"no look into process {agent.pid}: {reason}")
+            self._say(say("look.refused", pid=agent.pid, reason=reason))
         self._tell(look)
 
     def close(self, recording: Path | None = None) -> str:
@@ -437,12 +442,13 @@ class Looks:
             try:
                 _compress(trace, to)
             except (OSError, ValueError) as error:
-                problems.append(f"{to.name} could not be kept: {getattr(error, 'strerror', None) or error}")
+                why = getattr(error, "strerror", None) or error
+                problems.append(say("look.not_kept", name=to.name, why=why))
         for agent in meeting.agents:
             agent.channel.close()
         meeting.server.close()
         meeting.folder.remove()
-        return "; ".join(problems)
+        return joined("join.semicolons", problems)
 
 
 def peer(channel: socket.socket) -> int:
@@ -474,9 +480,9 @@ def _compress(trace: Path, to: Path) -> None:
     with open(handle, "rb") as source:
         seen = os.fstat(handle)
         if not stat.S_ISREG(seen.st_mode) or seen.st_nlink != 1:
-            raise ValueError("it is no file of its own")
+            raise ValueError(say("look.no_own_file"))
         if seen.st_size > LARGEST_TRACE:
-            raise ValueError(f"{seen.st_size >> 20} MiB are more than {LARGEST_TRACE >> 20}")
+            raise ValueError(say("look.too_large", size=seen.st_size >> 20, most=LARGEST_TRACE >> 20))
         made = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
         with open(made, "wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
             left = LARGEST_TRACE

@@ -46,6 +46,7 @@ from perfzero.record.launch import Invoker
 from perfzero.record.look import Looks
 from perfzero.sources._find_libcupti import trusted
 from perfzero.store.decode import clean_text
+from perfzero.words.said import say
 
 OLDEST = (3, 14)
 """The first Python that lets somebody in."""
@@ -169,13 +170,13 @@ def rights_of(pid: int) -> Rights:
             fields = dict(line.split(":", 1) for line in file if ":" in line)
         uids, gids = ({int(n) for n in fields[name].split()} for name in ("Uid", "Gid"))
         if os.geteuid() not in (0, *uids):
-            raise Closed("it is another user's")
+            raise Closed(say("enter.other_user"))
         if len(uids) != 1 or len(gids) != 1:
-            raise Closed("it has the rights of more than one user")
+            raise Closed(say("enter.several_users"))
         if any(_place(pid, name) != _place("self", name) for name in ("ns/mnt", "ns/pid", "ns/user", "root")):
-            raise Closed("it runs in a container, and perfzero does not run in the same")
+            raise Closed(say("enter.container"))
     except (OSError, KeyError, ValueError):
-        raise Closed("it has ended, or is not ours to see") from None
+        raise Closed(say("enter.ended")) from None
     return Rights(uids.pop(), gids.pop())
 
 
@@ -191,17 +192,14 @@ def asker(pid: int, python: Python) -> str:
     try:
         program = os.readlink(f"/proc/{pid}/exe")
     except OSError:
-        raise Closed("it has ended, or is not ours to see") from None
+        raise Closed(say("enter.ended")) from None
     if program.endswith(" (deleted)"):
-        raise Closed("its Python has been replaced since it began")
+        raise Closed(say("enter.replaced"))
     if not _INTERPRETER.fullmatch(os.path.basename(program)):
-        raise Closed(f"its Python {python} is part of another program")
+        raise Closed(say("enter.part_of", python=python))
     if os.geteuid() != 0 or (trusted(Path(program)) and trusted(first_import(program, python))):
         return program
-    raise Closed(
-        "root runs no Python that others can change; "
-        f"run perfzero with Python {python}, or as the program's user"
-    )
+    raise Closed(say("enter.root", python=python))
 
 
 def first_import(program: str, python: Python) -> Path:
@@ -319,15 +317,15 @@ class Entrance:
                 rights = rights_of(pid)
                 python = python_of(pid)
                 if python is None:
-                    raise Closed("it runs no Python that perfzero knows")
+                    raise Closed(say("enter.no_python"))
                 if not python.opens:
-                    raise Closed(f"its Python is {python}, and only 3.14 or later lets somebody in")
+                    raise Closed(say("enter.old_python", python=python))
                 who = asker(pid, python)
                 if self._code is None:
                     self._place = self._looks.open(rights.user)
                     self._code, self._rights = Code(rights.user, self._place), rights
                 if rights != self._rights:
-                    raise Closed("it is another user's than the first one, or of another group")
+                    raise Closed(say("enter.other_group"))
                 self._asked.append(_asking(pid, who, self._code.script))
             except Closed as error:
                 self._close(pid, str(error))
@@ -346,20 +344,20 @@ class Entrance:
                 self._close(one.pid, _reason(one.said), one)
             elif waited_s > ANSWERS_WITHIN_S:
                 one.end()
-                self._close(one.pid, "it could not be asked in time", one)
+                self._close(one.pid, say("enter.no_time"), one)
         elif came:
             one.stage = "over"
         elif waited_s > ENTERS_WITHIN_S:
             read = os.path.lexists(self._place / f"entered-{one.pid}")
-            silent = "it has imported nothing that can be looked into, or works for another process"
-            busy = f"its main thread has been inside one call for {ENTERS_WITHIN_S:.0f} s"
+            silent = say("enter.nothing")
+            busy = say("enter.one_call", seconds=f"{ENTERS_WITHIN_S:.0f}")
             self._close(one.pid, silent if read else busy, one)
 
     def _close(self, pid: int, why: str, one: _Asked | None = None) -> None:
         if one is not None:
             one.stage = "over"
         self.closed = self.closed or (pid, why)
-        self._say(f"no look into process {pid}: {why}")
+        self._say(say("look.refused", pid=pid, reason=why))
 
     def close(self) -> None:
         """Withdraw what has not been read yet, before the meeting place goes. Harmless when called twice."""
@@ -421,17 +419,18 @@ def _reason(said: BinaryIO) -> str:
     text = clean_text(said.read(4096).decode(errors="replace")).strip()
     last = (text.splitlines() or [""])[-1]
     if "Permission" in last or "not permitted" in last:
-        return f"this user may not write to its memory{_yama()}"
+        return say("enter.no_memory", yama=_yama())
     if "not enabled in the remote process" in last:
-        return "it forbids that: PYTHON_DISABLE_REMOTE_DEBUG, or -X disable-remote-debug"
+        return say("enter.forbids")
     if "not enabled" in last:
-        return "its Python was built without a way in"
-    return f"it could not be asked: {last[:200].rstrip('.')}" if last else "it could not be asked"
+        return say("enter.without_way")
+    last = last[:200].rstrip(".")
+    return say("enter.unasked_as", last=last) if last else say("enter.unasked")
 
 
 def _yama() -> str:
     """What may be set so that one process does not reach the memory of another one."""
     with contextlib.suppress(OSError), open("/proc/sys/kernel/yama/ptrace_scope", encoding="ascii") as file:
         if (scope := file.read(8).strip()) != "0":
-            return f" (kernel.yama.ptrace_scope is {scope})"
+            return say("enter.yama", scope=scope)
     return ""

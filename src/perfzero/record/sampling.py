@@ -28,6 +28,7 @@ from perfzero.record.sampler_client import SamplerClient
 from perfzero.record.selection import CLOSE_UP, ZOOM, windows_counters
 from perfzero.store.writer import RecordingWriter
 from perfzero.values import Gap, Gpu, Samples, Window, WindowKind
+from perfzero.words.said import first_line, say
 
 RESTARTS = 2
 """A sampler that dies is started again so often; then the run goes on without it."""
@@ -190,7 +191,7 @@ class Sampling:
                 sudo=self._with_sudo,
             )
         except OSError as error:
-            self._give_up("SourceError", f"The sampler cannot be started: {error}.")
+            self._give_up("SourceError", say("sampler.no_start", error=error))
 
     def without_gpm(self) -> None:
         """GPM is gone: sessions that are opened from now on sample what it lent."""
@@ -247,7 +248,7 @@ class Sampling:
         patience = PATIENCE_S if self._ready else START_PATIENCE_S
         if now - self._heard_s > patience:
             self._client.kill()
-            silent = {"time_ns": time.time_ns(), "detail": f"it said nothing for {patience:.0f} s"}
+            silent = {"time_ns": time.time_ns(), "detail": say("sampler.silent", seconds=f"{patience:.0f}")}
             self._gone(silent, now_s)
 
     @property
@@ -339,12 +340,15 @@ class Sampling:
                 "sm_count": event["sm_count"] or self.gpu.sm_count,
             }
             self.gpu = replace(self.gpu, **known)
-            self._note("library", f"libcupti {event['library_version']} from {event['library_path']}")
+            self._note(
+                "library",
+                say("sampler.library", version=event["library_version"], path=event["library_path"]),
+            )
         elif name == "opened":
             self.session = self._opening
             took_s = time.monotonic() - self._asked_s
             if took_s > SLOW_OPEN_S:
-                self._note("slow", f"It took {took_s:.0f} s to take the counters; no window began meanwhile.")
+                self._note("slow", say("sampler.slow", seconds=f"{took_s:.0f}"))
             self._end_missing()
             self._trouble = ""
             self._on_open(len(event["metrics"]))
@@ -367,7 +371,7 @@ class Sampling:
             late_s = float(event.get("late_s", 0.0))
             room_s = LATE * DEFAULTS.drain_s * int(event["period_ns"]) / self._settings.period_ns
             if late_s > room_s and event["kind"] != "zoom":
-                self._on_pressed(f"the buffer was emptied {late_s:.1f} s late")
+                self._on_pressed(say("sampler.late", seconds=f"{late_s:.1f}"))
         elif name == "gap":
             reason = str(event["reason"])
             self._writer.gap(Gap(self.gpu.index, "pm", int(event["start_ns"]), int(event["end_ns"]), reason))
@@ -404,13 +408,13 @@ class Sampling:
         """The counters could not be had, or were lost."""
         if kind == "NotPermitted" and self._may_sudo and not self._with_sudo:
             self._with_sudo, self._refusal = True, text
-            self._say("the driver keeps the counters for root: starting the sampler alone through sudo")
+            self._say(say("sampler.sudo"))
             self._restart()
             return
         if self._required and not self.samples:
             self.fatal = ERRORS.get(kind, SourceError)(text)
             return
-        first = text.splitlines()[0]
+        first = first_line(text)
         self._on_failure(now_s, self._zooming)
         self.session = "none"
         self.in_window = False
@@ -420,14 +424,21 @@ class Sampling:
             self._trouble = text
             self._note("busy" if kind == "DeviceBusy" else "denied", text)
             if not for_good:
-                self._say(f"GPU {self.gpu.index}: {first} Trying again every {DEFAULTS.retry_busy_s:.0f} s.")
+                self._say(
+                    say(
+                        "sampler.retries",
+                        gpu=self.gpu.index,
+                        first=first,
+                        seconds=f"{DEFAULTS.retry_busy_s:.0f}",
+                    )
+                )
         if for_good:
             self._give_up(kind, text)
 
     def _gone(self, event: Mapping[str, Any], now_s: float) -> None:
         """The sampler has ended, or hangs and was killed."""
-        detail = str(event.get("detail") or f"exit code {event.get('exit_code')}").splitlines()[-1]
-        why = f"The sampler ended unexpectedly ({detail})."
+        detail = str(event.get("detail") or say("exit_code", code=event.get("exit_code"))).splitlines()[-1]
+        why = say("sampler.ended", detail=detail)
         self._note("sampler", why)
         self._begin_missing(why, self._cut_window(int(event["time_ns"])))
         refused = self._with_sudo and not self._ready  # sudo wants a password
@@ -460,7 +471,7 @@ class Sampling:
         if self._required and not self.samples:
             self.fatal = ERRORS.get(kind, SourceError)(text)
             return
-        self._on_given_up(text.splitlines()[0])
+        self._on_given_up(first_line(text))
 
     def _begin_missing(self, why: str, since_ns: int | None = None) -> None:
         if self._missing_since_ns is None:

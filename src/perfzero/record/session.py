@@ -50,6 +50,7 @@ from perfzero.store.redact import redact_environment
 from perfzero.store.writer import RecordingWriter, prepare_folder
 from perfzero.text import SURE, duration
 from perfzero.values import Cost, Gpu, Note, Process
+from perfzero.words.said import first_line, say, within
 
 TICK_S = (0.2, 0.5, 0.5)
 HOST_EVERY_S = (1.0, 4.0, 5.0)
@@ -104,7 +105,7 @@ SURE_AFTER_S = 14.0
 FAILED_JUDGEMENTS = 3
 """After so many in a row nobody is asked any more whether the verdict is sure."""
 
-TOO_FULL = f"less than {LOOK_FREE_BYTES >> 20} MiB of its GPU's memory were free"
+TOO_FULL = say("look.no_memory", size=LOOK_FREE_BYTES >> 20)
 """Why nobody was asked."""
 
 Ending = Literal["program", "duration", "signal", "gpu", "sure"]
@@ -235,9 +236,9 @@ class Recorder:
         # Initialising NVML costs tenths of a second of CPU; while this one lasts, further ones are free.
         self._resources.enter_context(nvml.session())
         gpus = nvml.select(target.gpus) if target.gpus else nvml.discover()
-        gpus = with_kept_roofs(gpus, say=self._say)
+        gpus = with_kept_roofs(gpus, tell=self._say)
         if not gpus:
-            raise NoGpu("The driver lists no GPU.\nWhat can be read on this machine: perfzero doctor")
+            raise NoGpu(say("gpu.none"))
         refuse_twins(gpus)
         if target.pid is not None:
             existing(target.pid)
@@ -270,8 +271,8 @@ class Recorder:
                     self._close_sources()
                 raise
             # The program is running and must not suffer: go on with what there is.
-            text = str(error) if isinstance(error, SourceError) else f"{type(error).__name__}: {error}"
-            self._ended_early = text.splitlines()[0]
+            text = error.sentence if isinstance(error, SourceError) else f"{type(error).__name__}: {error}"
+            self._ended_early = first_line(text)
             self._note("source", text)
             self._say(text)
 
@@ -283,14 +284,14 @@ class Recorder:
         try:
             self._looks.open(user)
         except OSError as error:
-            self._say(f"the program cannot be looked into: {error.strerror or error}")
+            self._say(say("look.cannot", why=error.strerror or error))
         return self._looks.environment(os.environ)
 
     def _begin(self, gpus: Sequence[Gpu], user: Invoker | None) -> None:
         """What `start` does once the program runs."""
         self._begun = time.monotonic()
         if user is not None:
-            self._say(f"the program runs as {user.name}, not as root")
+            self._say(say("run.as_user", user=user.name))
         if self._entrance is not None and self._looks is not None:
             self._resources.callback(self._looks.close)
             self._resources.callback(self._entrance.close)
@@ -311,8 +312,8 @@ class Recorder:
         ending = self._watch()
         if self._judge is not None and ending != "sure":
             unheard = self._asked_s is not None and not self._certainty.heard
-            doubt = "the first judgement was not there yet" if unheard else self._certainty.doubt
-            self._tell_sure(f"The verdict never became sure: {doubt}.")
+            doubt = say("sure.not_yet") if unheard else self._certainty.doubt
+            self._tell_sure(say("sure.never", doubt=doubt))
         return ending
 
     def _watch(self) -> Ending:
@@ -369,7 +370,7 @@ class Recorder:
             last_things.callback(self._conclude, time.time_ns())
             self._close_sources()
         if self._writer.failed:
-            self._say(f"not everything could be written: {self._writer.failed}")
+            self._say(say("write.not_all", what=self._writer.failed))
         return self.path
 
     def _close_sources(self) -> None:
@@ -431,7 +432,7 @@ class Recorder:
             host.open()
             self._host = host
         except SourceError:
-            self._note("host", "The program had ended before it could be looked at.")
+            self._note("host", say("run.had_ended"))
         hints = library_hints(self._target.command, self._watched.pid)
         trouble: SourceError | None = None
         for gpu in gpus:
@@ -479,8 +480,8 @@ class Recorder:
                 watch.rest()
         hidden = any(w.hides_processes for w in self._candidates)
         if not self._watches and hidden and now_s > FIND_GPU_FOR_S:
-            self._say("the driver does not show whose processes use which GPU: watching all of them")
-            self._note("pids", "Process ids are hidden: all GPUs without any are watched.")
+            self._say(say("run.processes_hidden"))
+            self._note("pids", say("run.ids_hidden"))
             self._take([w for w in self._candidates if not w.pids], now_s)
 
     def _read_host(self) -> None:
@@ -517,7 +518,7 @@ class Recorder:
         try:
             self._host_sampling.close(self.path)
         except OSError as error:
-            self._note("stacks", f"The host's stacks could not be kept: {error.strerror or error}.")
+            self._note("stacks", say("stacks.not_kept", why=error.strerror or error))
 
     def _look_inside(self, looks: Looks) -> None:
         """Once the GPUs have been looked at closely, ask who uses them; all, where the driver hides them."""
@@ -597,7 +598,7 @@ class Recorder:
         if step_s is None:
             if not self._told_no_steps and now_s >= STEPS_AFTER_S:
                 self._told_no_steps = True
-                self._say("no step time can be seen yet: windows keep their default spacing meanwhile")
+                self._say(say("steps.unseen_yet"))
             return
         before = self._spaced_by_s
         if before is not None and abs(step_s - before) <= OTHER_STEPS * before:
@@ -606,8 +607,8 @@ class Recorder:
         wanted_s = self._every_steps * step_s
         spacing_s = max([w.choose_by_steps(wanted_s) for w in self._watches])
         steps = round(spacing_s / step_s)
-        why = "" if spacing_s <= wanted_s else ", as windows need pauses ten times their length"
-        self._say(f"a step takes {step_s * 1e3:.1f} ms: a window every {steps} steps{why}")
+        why = "" if spacing_s <= wanted_s else say("steps.pauses")
+        self._say(say("steps.every", length=f"{step_s * 1000.0:.1f}", steps=steps, why=why))
 
     def _progress(self, now_s: float) -> Progress:
         watches = self._watches
@@ -631,8 +632,8 @@ class Recorder:
             self._next_judgement_s = now_s + max(LEAST_PAUSE_S, PAUSE_SHARE * now_s)
             self._failed_judgements = 0 if found else self._failed_judgements + 1
             if self._certainty.sure:
-                goes_on = ", the program goes on" if self._target.command else ""
-                self._tell_sure(f"The verdict is sure after {duration(now_s)}: sampling stops{goes_on}.")
+                goes_on = say("sure.goes_on") if self._target.command else ""
+                self._tell_sure(say("sure.now", seconds=duration(now_s), goes_on=goes_on))
                 return True
         evidence = sum(w.evidence for w in self._watches)
         ready = bool(self._watches) and all(w.steady_s >= SURE_AFTER_S for w in self._watches)
@@ -646,7 +647,7 @@ class Recorder:
     def _tell_sure(self, text: str) -> None:
         """Say it and write it down."""
         self._note("sure", text)
-        self._say(text[0].lower() + text[1:].rstrip("."))
+        self._say(within(text))
 
     def _cost(self, watches: Sequence[GpuWatch]) -> Cost:
         wall = time.monotonic() - self._begun
@@ -667,10 +668,10 @@ class Recorder:
 
     def _why(self, watch: GpuWatch) -> str:
         if self._source in ("gpm", "nvml"):
-            return f"--source {self._source}"
+            return say("tier.source", name=self._source)
         if watch.tier == "pm":
-            return "hardware counters"
-        return "no window of hardware sampling came to be: the GPU had nothing to do, or the run was short"
+            return say("tier.counters")
+        return say("tier.no_window")
 
     def _describe(self) -> dict[str, Any]:
         return {
@@ -690,11 +691,11 @@ def worst_slowdown(effects: Mapping[int, Slowdown]) -> Slowdown:
     """Of the effects on several GPUs (index -> effect) the largest that could be measured, and on which."""
     known = {gpu: effect for gpu, effect in effects.items() if effect.value is not None}
     if not known:
-        return next(iter(effects.values()), Slowdown(None, note="no GPU was watched"))
+        return next(iter(effects.values()), Slowdown(None, note=say("cost.no_gpu")))
     gpu, worst = max(known.items(), key=lambda item: item[1].value or 0.0)
     if len(effects) == 1:
         return worst
-    return replace(worst, note=f"GPU {gpu}, the worst of {len(known)} that could be measured")
+    return replace(worst, note=say("cost.worst", gpu=gpu, count=len(known)))
 
 
 def refuse_twins(gpus: Sequence[Gpu]) -> None:
@@ -702,10 +703,7 @@ def refuse_twins(gpus: Sequence[Gpu]) -> None:
     seen: dict[int, str] = {}
     for gpu in gpus:
         if gpu.index in seen:
-            raise UsageError(
-                f"{seen[gpu.index]} and {gpu.uuid} are parts of the same GPU {gpu.index}, "
-                "and one recording cannot hold both.\nRecord them one by one, each with a --gpu of its own."
-            )
+            raise UsageError(say("gpu.twins", one=seen[gpu.index], other=gpu.uuid, gpu=gpu.index))
         seen[gpu.index] = gpu.uuid
 
 

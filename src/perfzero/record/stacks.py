@@ -25,6 +25,7 @@ from perfzero.sources import stacks as source
 from perfzero.stacks import Frame, GilUse, HostStacks, ProcessStacks, Role
 from perfzero.store.stacks import MAX_LINE, MAX_LINES, chrome_trace, write_stacks
 from perfzero.traces import Function
+from perfzero.words.said import clause, first_line, say, within
 
 
 class HostSampling:
@@ -61,7 +62,7 @@ class HostSampling:
             for worker in source.workers_of(pid):
                 self._sample(self._stacks, worker, "worker", source.WORKER_HZ)
         except (OSError, SourceError) as error:
-            self._give_up(str(error).splitlines()[0])
+            self._give_up(first_line(getattr(error, "sentence", str(error))))
 
     def _sample(self, stacks: source.Stacks, pid: int, role: Role, rate_hz: float) -> None:
         stacks.begin(pid, role=role, rate_hz=rate_hz)
@@ -105,9 +106,9 @@ class HostSampling:
                 if one.holders:  # nobody may have held it
                     continue
                 why = getattr(error, "strerror", None) or error
-                doubts.append(f"The host's process {one.pid} could not be sampled: {why}.")
+                doubts.append(say("stacks.process", pid=one.pid, why=why))
         for doubt in doubts[:1]:
-            self._say(f"{doubt[0].lower()}{doubt[1:].rstrip('.')}")
+            self._say(within(doubt))
         seen = [*processes, *([] if holders is None else [holders])]
         lines = program_lines(seen, self._views)
         use = None if self._gil is None else gil_use(self._gil.finish(), holders)
@@ -115,9 +116,9 @@ class HostSampling:
         self._let_go()
 
     def _give_up(self, why: str) -> None:
-        self._say(f"the host is not sampled: {why.rstrip('.')}")
+        self._say(say("stacks.off", why=clause(why)))
         self._let_go()
-        self._found = HostStacks(doubts=(f"The host was not sampled: {why.rstrip('.')}.",))
+        self._found = HostStacks(doubts=(say("stacks.was_off", why=clause(why)),))
 
     def _let_go(self) -> None:
         """Keep no process and no file open."""
@@ -134,7 +135,7 @@ def taken(one: source.Sampled) -> ProcessStacks:
     """What py-spy wrote of a process. Raises OSError and ValueError."""
     frames, stacks, time_us, thread, stack = chrome_trace(one.trace)
     if not any(stacks):
-        raise ValueError("it runs no Python, or was not seen to")
+        raise ValueError(say("stacks.no_python"))
     return ProcessStacks(
         pid=one.pid,
         role=one.role,

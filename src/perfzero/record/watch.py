@@ -30,6 +30,7 @@ from perfzero.sources.nvml import SLOW_EVERY, Board
 from perfzero.store.writer import RecordingWriter
 from perfzero.text import duration
 from perfzero.values import Gpu, Note, Samples, Tier, Window
+from perfzero.words.said import first_line, say
 
 CALM_AFTER_S = (30.0, 90.0)
 """After these moments of a run it is looked at less often: looking costs CPU, and shows less and less."""
@@ -81,9 +82,9 @@ LOOKS = 2
 LOOK_AGAIN = 1.3
 """Where windows are spaced by steps, the next look comes when the run is so many times as old."""
 
-LENT = "what GPM lent is sampled, since GPM delivers nothing any more"
-LEAN = "all have seen the steady state: those of the L2 and the FP32 pipe, half the CPU, are left out"
-COMPLETE = "those that were left out are looked at again"
+LENT = say("counters.lent")
+LEAN = say("counters.lean")
+COMPLETE = say("counters.complete")
 """Why the windows of a session have the counters that they have."""
 
 SourceChoice = Literal["auto", "pm", "gpm", "nvml"]
@@ -169,7 +170,7 @@ class GpuWatch:
                 if self._source == "gpm":
                     raise
                 self._gpm = None
-                self._note("gpm", str(error).splitlines()[0])
+                self._note("gpm", first_line(error.sentence))
 
     def keep(self) -> None:
         """Write down what is seen, that of the last minute included."""
@@ -378,7 +379,7 @@ class GpuWatch:
             try:
                 rows["board"] = self.board.read()
             except SourceError as error:
-                self._note("board", str(error).splitlines()[0])
+                self._note("board", first_line(error.sentence))
                 self._board_due = math.inf  # a GPU that is lost comes back with a reset, not with time
             self.pids |= self.board.pids or frozenset()
             for xid, count in Counter(self.board.xids).items():
@@ -392,12 +393,12 @@ class GpuWatch:
 
     def _xid(self, number: int, count: int) -> None:
         """The driver has reported an error; said once for each number."""
-        times = "" if count == 1 else f" {count} times"
-        text = f"The driver reported Xid {number}{times}; NVIDIA's Xid catalogue says what that means."
+        times = "" if count == 1 else say("xid.times", count=count)
+        text = say("xid.reported", number=number, times=times)
         self._note("xid", text)
         if number not in self._xids:
             self._xids.add(number)
-            self._say(f"GPU {self.gpu.index}: the driver reported an error, Xid {number}")
+            self._say(say("xid.said", gpu=self.gpu.index, number=number))
 
     def _gpm_every_s(self, now_s: float) -> float:
         if self._waiting(now_s):
@@ -426,7 +427,7 @@ class GpuWatch:
         return not self._kept and now_s > WAITING_AFTER_S
 
     def _without_gpm(self, error: SourceError) -> None:
-        self._note("gpm", str(error).splitlines()[0])
+        self._note("gpm", first_line(error.sentence))
         if self._gpm is not None:
             self._gpm.close()
             self._gpm = None
@@ -477,7 +478,7 @@ class GpuWatch:
             self._unclaimed = 0 if claimed else self._unclaimed + 1
         if self._kept and self._settling.settled_at is not None and not self._told_settled:
             self._told_settled = True
-            self._say(f"GPU {self.gpu.index}: warm-up is over after {now_s:.0f} s, looking closely")
+            self._say(say("watch.warm", gpu=self.gpu.index, seconds=f"{now_s:.0f}"))
         if self._kept and self._settling.settled_again_at is not None and not self._told_again:
             self._told_again = True
             self._look_again(now_s)
@@ -487,11 +488,9 @@ class GpuWatch:
         self._policy.settled_again(now_s)
         self._sampling.forget()
         self._looks, self.step_s = 0, None
-        text = (
-            f"The program changed its level soon after it had settled, and settled again after {now_s:.0f} s."
-        )
+        text = say("watch.settled_again", seconds=f"{now_s:.0f}")
         self._note("settled", text)
-        self._say(f"GPU {self.gpu.index}: warm-up was over only after {now_s:.0f} s, looking closely again")
+        self._say(say("watch.again", gpu=self.gpu.index, seconds=f"{now_s:.0f}"))
 
     def _is_capped(self, now_s: float) -> bool:
         return any(capped for t, capped in self._capped if t > now_s - CAPPED_OVER_S)
@@ -500,7 +499,7 @@ class GpuWatch:
 
     def _sampling_opened(self, metrics: int) -> None:
         if not self.tier_reason:
-            self.tier_reason = f"{metrics} hardware counters sampled in one pass"
+            self.tier_reason = say("tier.one_pass", count=metrics)
             self._say(f"GPU {self.gpu.index} ({self.gpu.name}): {self.tier_reason}")
 
     def _window_ended(self, window: Window) -> None:
@@ -545,13 +544,13 @@ class GpuWatch:
     def _sampling_pressed(self, why: str) -> None:
         choice = self._policy.overflowed(why)
         if choice is not None:
-            self._note("period", f"Samples are {_length(choice.value)} apart from now on: {why}.")
+            self._note("period", say("watch.apart", length=_length(choice.value), why=why))
             self._chosen((choice,))
 
     def _sampling_given_up(self, why: str) -> None:
-        instead = "GPM averages" if self._gpm is not None else "the board's own figures"
-        self.tier_reason = self.tier_reason or f"{why} Watching with {instead} instead."
-        self._say(f"GPU {self.gpu.index}: {why} Watching with {instead} instead.")
+        instead = say("tier.gpm_averages") if self._gpm is not None else say("tier.board")
+        self.tier_reason = self.tier_reason or say("tier.instead", why=why, instead=instead)
+        self._say(say("watch.instead", gpu=self.gpu.index, why=why, instead=instead))
 
     def _note(self, kind: str, text: str) -> None:
         note = Note(time.time_ns(), kind, text, self.gpu.index)
@@ -586,14 +585,8 @@ def _activity(gpm: Samples) -> float:
 
 def _told(choice: Choice) -> str:
     """*choice* for people, e.g. "windows of 1.4 s (a window holds 8 steps of 170 ms)"."""
-    figure = {
-        "window_s": "windows of {}",
-        "period_ns": "samples {} apart",
-        "zoom_s": "a burst of {}",
-        "zoom_period_ns": "its samples {} apart",
-    }[choice.what]
     length = duration(choice.value) if choice.what.endswith("_s") else _length(choice.value)
-    return f"{figure.format(length)} ({choice.why})"
+    return say(f"choice.{choice.what}", length=length, why=choice.why)
 
 
 def _length(period_ns: float) -> str:

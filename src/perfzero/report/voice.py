@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from perfzero import text
 from perfzero.words.catalogue import catalogue
-from perfzero.words.said import enumeration, joined, say
+from perfzero.words.said import enumeration, joined, say, within
 from perfzero.words.told import STOPS, told
 
 _ENDS = (*STOPS, "!", "?", ":", "！", "？", "：")
@@ -48,8 +48,7 @@ class Voice:
 
     def within(self, sentence: str) -> str:
         """*sentence* of the report as a part of another one."""
-        said = self.tell(sentence)
-        return said[:1].lower() + said[1:].rstrip(STOPS)
+        return self.tell(within(sentence))
 
     def joined(self, separator: str, parts: Iterable[str]) -> str:
         """*parts* in a row; the key *separator* is what stands between them."""

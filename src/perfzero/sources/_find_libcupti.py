@@ -17,6 +17,7 @@ from pathlib import Path
 
 from perfzero.errors import NoGpu, NoLibrary
 from perfzero.sources._libcupti import SIBLINGS, Cuda, CudaError, CuptiError, Library
+from perfzero.words.said import say
 
 OLDEST_VERSION = 24
 """cuptiGetVersion of CUDA 12.6, the first with PM sampling."""
@@ -130,12 +131,12 @@ def load_library(hints: Sequence[str] = (), *, index: int) -> Library:
     refusal: CuptiError | None = None
     for found in _present(hints):
         if not _may_load(found):
-            tried.append(f"{found.path}: not loaded as root, since others than root can change it")
+            tried.append(say("cupti.not_loaded", path=found.path))
             continue
         try:
             library = Library(found.path)
             if library.version < OLDEST_VERSION or not library.has_pm_sampling:
-                tried.append(f"{found.path}: version {library.version} is older than CUDA 12.6")
+                tried.append(say("cupti.old", path=found.path, version=library.version))
                 continue
         except (OSError, AttributeError, CuptiError) as error:
             tried.append(f"{found.path}: {error}")
@@ -153,12 +154,7 @@ def load_library(hints: Sequence[str] = (), *, index: int) -> Library:
     if refusal is not None:
         raise refusal
     detail = "".join(f"\n  {t}" for t in tried)
-    raise NoLibrary(
-        "No libcupti of CUDA 12.6 or later can be loaded, so hardware counters cannot be sampled."
-        f"{detail}\n"
-        "Install one:  pip install 'perfzero[cupti]'   or name one: PERFZERO_CUPTI=/path/to/libcupti.so.13\n"
-        "Or record without: perfzero record --source gpm"
-    )
+    raise NoLibrary(say("cupti.none", detail=detail))
 
 
 def load_cuda() -> Cuda:
@@ -166,10 +162,6 @@ def load_cuda() -> Cuda:
     try:
         return Cuda()
     except OSError as error:
-        raise NoGpu(
-            f"There is no NVIDIA driver here: {error}.\nWhat can be read on this machine: perfzero doctor"
-        ) from None
+        raise NoGpu(say("driver.none", why=error)) from None
     except CudaError as error:
-        raise NoGpu(
-            f"The NVIDIA driver sees no GPU: {error}.\nWhat can be read on this machine: perfzero doctor"
-        ) from None
+        raise NoGpu(say("driver.no_gpu", why=error)) from None

@@ -21,6 +21,7 @@ from typing import Any
 
 from perfzero.errors import NoGpu, NoLibrary, NotPermitted, NotSupported, SourceError, UsageError
 from perfzero.values import Gpu
+from perfzero.words.said import say
 
 MIG_PREFIX = "MIG-"
 
@@ -54,10 +55,7 @@ def open_session() -> Any:
     try:
         import pynvml
     except ImportError as error:
-        raise NoLibrary(
-            "NVML cannot be read: the Python package nvidia-ml-py is missing.\n"
-            "Install it beside perfzero: pip install nvidia-ml-py"
-        ) from error
+        raise NoLibrary(say("nvml.no_package")) from error
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
@@ -86,9 +84,7 @@ class Device:
         try:
             self.handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
         except nvml.NVMLError as error:
-            raise NoGpu(
-                f"NVML knows no GPU {uuid}: {error}.\nSee which GPUs are here: perfzero doctor"
-            ) from error
+            raise NoGpu(say("nvml.no_such_gpu", uuid=uuid, why=error)) from error
 
     def ask(self, function: str, *arguments: Any) -> Any:
         """
@@ -106,10 +102,7 @@ class Device:
         except (self.nvml.NVMLError, self.nvml.NVMLLibraryMismatchError) as error:
             code = getattr(error, "value", self.nvml.NVML_ERROR_FUNCTION_NOT_FOUND)
             if code in _gone(self.nvml):
-                raise SourceError(
-                    f"The GPU {self.uuid} no longer answers: {error}.\n"
-                    "The driver's log has the reason: sudo dmesg | grep -i -e nvrm -e xid"
-                ) from error
+                raise SourceError(say("nvml.lost", uuid=self.uuid, why=error)) from error
             if code in _never(self.nvml):
                 self._unsupported.add(key)
             return None
@@ -127,16 +120,10 @@ def translate(nvml: Any, error: Exception, what: str) -> SourceError:
     """The perfzero error for an `NVMLError` that ended *what*."""
     code = getattr(error, "value", None)
     if code == nvml.NVML_ERROR_NO_PERMISSION:
-        return NotPermitted(
-            f"{what}: the driver reserves this for administrators.\n"
-            "Run as root, or see what else can be read: perfzero doctor"
-        )
+        return NotPermitted(say("nvml.permission", what=what))
     if code in _never(nvml):
-        return NotSupported(
-            f"{what}: not supported by this GPU or driver ({error}).\n"
-            "See what can be read here: perfzero doctor"
-        )
-    return SourceError(f"{what} failed: {error}.\nSee what can be read here: perfzero doctor")
+        return NotSupported(say("nvml.unsupported", what=what, why=error))
+    return SourceError(say("nvml.failed", what=what, why=error))
 
 
 def discover() -> list[Gpu]:
@@ -148,10 +135,7 @@ def discover() -> list[Gpu]:
         except nvml.NVMLError as error:
             raise _no_driver(nvml, error) from error
         if not uuids:
-            raise NoGpu(
-                "The NVIDIA driver is loaded but shows no GPU.\n"
-                "In a container, start it with --gpus all; otherwise see: nvidia-smi -L"
-            )
+            raise NoGpu(say("nvml.no_gpu"))
         driver = driver_version(nvml)
         return [_describe(Device(nvml, uuid), index, driver) for index, uuid in enumerate(uuids)]
 
@@ -170,7 +154,7 @@ def select(wanted: Sequence[str]) -> list[Gpu]:
             gpu = next((m for g in found if g.mig for m in mig_devices(g) if m.uuid == name), None)
         if gpu is None:
             here = ", ".join(f"{g.index} ({g.uuid})" for g in found)
-            raise UsageError(f"There is no GPU {name!r} here.\nThe GPUs of this machine: {here}")
+            raise UsageError(say("gpu.unknown", name=f"{name!r}", here=here))
         chosen.setdefault(gpu.uuid, gpu)
     return list(chosen.values())
 
@@ -338,21 +322,10 @@ def _known(value: Any) -> int | None:
 def _no_driver(nvml: Any, error: Exception) -> NoGpu:
     code = getattr(error, "value", None)
     if code == nvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
-        return NoGpu(
-            "The NVIDIA driver was updated while its old kernel module is still loaded.\n"
-            "Reboot, or reload the module; nvidia-smi fails in the same way until then."
-        )
+        return NoGpu(say("driver.updated"))
     if code == nvml.NVML_ERROR_LIBRARY_NOT_FOUND:
-        return NoGpu(
-            "There is no NVIDIA driver here (libnvidia-ml.so.1 was not found).\n"
-            "On a machine with a GPU, install the driver; in a container, start it with --gpus all.\n"
-            "Without a GPU, see how perfzero works: perfzero demo"
-        )
-    return NoGpu(
-        f"The NVIDIA driver does not answer: {error}.\n"
-        "See whether it is loaded: nvidia-smi\n"
-        "Without a GPU, see how perfzero works: perfzero demo"
-    )
+        return NoGpu(say("driver.not_found"))
+    return NoGpu(say("driver.silent", why=error))
 
 
 def _gone(nvml: Any) -> frozenset[int]:

@@ -30,6 +30,7 @@ from perfzero.sources._find_libcupti import find_libraries, load_cuda, load_libr
 from perfzero.sources._libcupti import CudaError, CuptiError, Host, PmObject
 from perfzero.sources._one_pass import NO_TIME_TRIGGER, Resolution, resolve_for_chip
 from perfzero.values import Samples
+from perfzero.words.said import say
 
 __all__ = [
     "CuptiDevice",
@@ -155,17 +156,11 @@ class CuptiDevice:
         try:
             index = cuda.index_of(uuid)
             if index is None:
-                raise NoGpu(
-                    f"CUDA does not see the GPU {uuid}: "
-                    "is it hidden by CUDA_VISIBLE_DEVICES, or a MIG instance?"
-                )
+                raise NoGpu(say("cupti.hidden", uuid=uuid))
             self.sm_count: int | None = cuda.attribute(index, _libcupti.ATTRIBUTE_SM_COUNT)
             self.l2_bytes: int | None = cuda.attribute(index, _libcupti.ATTRIBUTE_L2_BYTES)
         except CudaError as error:
-            raise NoGpu(
-                f"The CUDA driver does not answer for the GPU {uuid}: {error}.\n"
-                "What can be read on this machine: perfzero doctor"
-            ) from None
+            raise NoGpu(say("cupti.driver_silent", uuid=uuid, why=error)) from None
         try:
             self._library = load_library(hints, index=index)
             self.chip = self._library.chip_name(index)
@@ -322,7 +317,7 @@ class PmSampler:
                 self._resolutions[key] = self._device.resolve(wanted)
             resolution = self._resolutions[key]
             if not resolution.metrics:
-                raise SourceError("No hardware counter of this GPU can be sampled with this libcupti.")
+                raise SourceError(say("cupti.no_counter"))
             per_drain = drain_s * 1e9 / period_ns * RECORD_BYTES * len(resolution.metrics)
             buffer_bytes = int(min(max(BUFFER_MARGIN * per_drain, BUFFER_BYTES[0]), BUFFER_BYTES[1]))
             self._device.configure(
@@ -363,19 +358,19 @@ class PmSampler:
         except CuptiError as error:
             self._running = False
             if error.code == _libcupti.OUT_OF_MEMORY:
-                self._lose(self._last_end_ns, now, "the hardware buffer overflowed")
+                self._lose(self._last_end_ns, now, say("cupti.overflowed"))
             raise explain(error) from None
         self._drained_ns = monotonic
         # The flag alone is no loss: what is missing shows as a hole, in this drain or the next.
-        why = "the hardware buffer overflowed" if decoded.overflow else ""
-        samples = self._tidy(decoded, why or self._why_missing or "samples are missing")
+        why = say("cupti.overflowed") if decoded.overflow else ""
+        samples = self._tidy(decoded, why or self._why_missing or say("cupti.missing"))
         self._why_missing = why
         if len(decoded.start_ns):
             self._came_ns = monotonic
         silent = monotonic - self._came_ns
         if self._running and silent > max(SILENT_S * 1e9, 50 * self.period_ns):
-            self._lose(self._last_end_ns, now, "sampling ended by itself")
-            raise SourceError("PM sampling stopped delivering samples, with no error from the driver.")
+            self._lose(self._last_end_ns, now, say("cupti.ended"))
+            raise SourceError(say("cupti.stopped"))
         return samples
 
     def stop(self) -> Samples:
@@ -391,9 +386,7 @@ class PmSampler:
         samples = self.read()
         # Starting and stopping take a few milliseconds, in which no sample is owed.
         if stopped_ns - self._last_end_ns > max(4 * self.period_ns, START_STOP_NS):
-            self._lose(
-                self._last_end_ns, stopped_ns, self._why_missing or "sampling ended before it was stopped"
-            )
+            self._lose(self._last_end_ns, stopped_ns, self._why_missing or say("cupti.ended_before"))
         return samples
 
     def close(self) -> None:
@@ -430,7 +423,7 @@ class PmSampler:
         if early.any():
             # Stamps follow the machine's clock; a row that lies before the last one cannot be kept.
             stamps = int(start[early].min()), int(end[early].max())
-            self.losses.append(Loss(*stamps, int(early.sum()), "the machine's clock was set back"))
+            self.losses.append(Loss(*stamps, int(early.sum()), say("cupti.clock_back")))
         good = whole & in_order
         first_drain = not self._count
         start, end, values = start[good], end[good], decoded.values[good]
@@ -462,25 +455,18 @@ class PmSampler:
 
 def explain(error: CuptiError) -> SourceError:
     """A `CuptiError` in words: what happened, why, what to type next."""
-    without = "Or record without them: perfzero record --source gpm"
+    without = say("cupti.without")
     if error.code == _libcupti.HARDWARE_BUSY:
-        return DeviceBusy(
-            "Another tool holds the hardware counters of this GPU: DCGM, Nsight or another perfzero.\n"
-            f"Pause it (for DCGM: dcgmi profile --pause) and start again.\n{without}"
-        )
+        return DeviceBusy(say("cupti.busy", without=without))
     if error.code in (_libcupti.INSUFFICIENT_PRIVILEGES, _libcupti.VIRTUALIZED_PRIVILEGES):
-        return NotPermitted(
-            "The driver keeps the hardware counters from this user (RmProfilingAdminOnly is 1).\n"
-            "Run as root: sudo perfzero ...   or unlock them for good: perfzero doctor shows the line.\n"
-            f"{without}"
-        )
+        return NotPermitted(say("cupti.not_permitted", without=without))
     reasons = {
-        _libcupti.NOT_SUPPORTED: "PM sampling is not supported on this GPU",
-        _libcupti.VIRTUALIZED: "this virtual GPU offers no counters",
-        _libcupti.CONFIDENTIAL_COMPUTING: "confidential computing is on",
-        _libcupti.MIG_NOT_SUPPORTED: "the GPU is partitioned by MIG",
-        _libcupti.WSL_NOT_SUPPORTED: "WSL offers no counters",
-        _libcupti.OUT_OF_MEMORY: "the hardware buffer overflowed",
+        _libcupti.NOT_SUPPORTED: say("cupti.unsupported"),
+        _libcupti.VIRTUALIZED: say("cupti.virtual"),
+        _libcupti.CONFIDENTIAL_COMPUTING: say("cupti.confidential"),
+        _libcupti.MIG_NOT_SUPPORTED: say("cupti.mig"),
+        _libcupti.WSL_NOT_SUPPORTED: say("cupti.wsl"),
+        _libcupti.OUT_OF_MEMORY: say("cupti.overflowed"),
     }
     why = reasons.get(error.code, str(error))
-    return SourceError(f"Hardware counters cannot be sampled: {why}.\n{without}")
+    return SourceError(say("cupti.cannot", why=why, without=without))

@@ -24,6 +24,7 @@ from perfzero.counters import Counter, gpm_counters
 from perfzero.errors import NotSupported
 from perfzero.sources import _nvml
 from perfzero.values import Gpu, Samples
+from perfzero.words.said import say
 
 MIN_PAIR_NS = 120_000_000
 """Least distance of two snapshots. Below 100 ms the library returns zeros; a fifth more for its own clock."""
@@ -66,10 +67,7 @@ class Gpm:
         if self._device is not None:
             return
         if self.gpu.mig:
-            raise NotSupported(
-                f"GPM of {self.gpu.name} is not read while the GPU is divided into MIG devices.\n"
-                "Record the board state alone, or see what can be read here: perfzero doctor"
-            )
+            raise NotSupported(say("gpm.mig", name=self.gpu.name))
         nvml = _nvml.open_session()
         self._nvml = nvml
         try:
@@ -158,15 +156,9 @@ def supported(gpu: Gpu) -> bool:
 def _demand_support(device: _nvml.Device, gpu: Gpu) -> None:
     support = device.ask("nvmlGpmQueryDeviceSupport")
     if support is None:
-        raise NotSupported(
-            f"The driver {gpu.driver or ''} offers no GPM for {gpu.name}.\n"
-            "Update the driver, or see what can be read here: perfzero doctor"
-        )
+        raise NotSupported(say("gpm.driver", driver=gpu.driver or "", name=gpu.name))
     if not support.isSupportedDevice:
-        raise NotSupported(
-            f"{gpu.name} has no GPM: it needs a Hopper or later data-centre GPU.\n"
-            "perfzero reads such a GPU in windows of PM sampling; see: perfzero doctor"
-        )
+        raise NotSupported(say("gpm.none", name=gpu.name))
 
 
 def _allocate(nvml: Any) -> Any:

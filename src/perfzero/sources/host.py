@@ -31,6 +31,7 @@ from perfzero.errors import SourceError
 from perfzero.sources import _proc
 from perfzero.sources._tracers import tracers
 from perfzero.values import Samples
+from perfzero.words.said import say
 
 BUSY = 0.05
 """A process counts as busy (a worker; a main thread worth asking) from this share of a core on."""
@@ -180,10 +181,7 @@ class Host:
             root = psutil.Process(root_pid)
             family = [root, *root.children(recursive=True)]
         except psutil.Error as error:
-            raise SourceError(
-                f"There is no process {root_pid} that can be observed: {error}.\n"
-                "See what runs: ps -ef; a process of another user needs sudo perfzero ..."
-            ) from error
+            raise SourceError(say("host.no_process", pid=root_pid, why=error)) from error
         for process in family:
             self._adopt(process, _proc.stat(process.pid), counted_from_now=True)
         self._throttle = _proc.Throttle.of(root_pid)

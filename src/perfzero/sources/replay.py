@@ -17,6 +17,7 @@ from perfzero.counters import BY_NAME, Counter
 from perfzero.errors import NoRecording
 from perfzero.store.reader import Recording
 from perfzero.values import Samples
+from perfzero.words.said import say
 
 
 class Replay:
@@ -44,10 +45,15 @@ class Replay:
         self.name = stream
         self._samples = recording.samples(stream, gpu)
         if not len(self._samples):
-            there = ", ".join(s if g is None else f"{s} of GPU {g}" for s, g in recording.streams) or "none"
-            of_gpu = "" if gpu is None else f" of GPU {gpu}"
+            there = (
+                ", ".join(
+                    s if g is None else say("replay.of_gpu", stream=s, gpu=g) for s, g in recording.streams
+                )
+                or "none"
+            )
+            of_gpu = "" if gpu is None else say("replay.on_gpu", gpu=gpu)
             raise NoRecording(
-                f"{recording.path} has no samples of {stream!r}{of_gpu}.\nName a stream that it has: {there}."
+                say("replay.no_samples", path=recording.path, stream=f"{stream!r}", where=of_gpu, there=there)
             )
         self.counters: Sequence[Counter] = tuple(BY_NAME[n] for n in self._samples.columns)
         self._speed = speed

@@ -41,6 +41,7 @@ import psutil
 
 from perfzero.errors import SourceError
 from perfzero.stacks import Role
+from perfzero.words.said import say
 
 MAIN_HZ = 250.0
 HOLDERS_HZ = 100.0
@@ -119,7 +120,7 @@ def py_spy() -> str:
             path = folder / "py-spy"
             if path.is_file() and os.access(path, os.X_OK):
                 return str(path.resolve())
-    raise SourceError("py-spy is not installed.\nInstall it beside perfzero: pip install py-spy")
+    raise SourceError(say("pyspy.missing"))
 
 
 def workers_of(pid: int, *, most: int = MOST_WORKERS) -> tuple[int, ...]:
@@ -179,7 +180,7 @@ class Stacks:
                     preexec_fn=_ends_with_us(os.getpid(), noted),
                 )  # fmt: skip
             except (OSError, subprocess.SubprocessError) as error:
-                raise SourceError(f"py-spy cannot be started: {error}") from error
+                raise SourceError(say("pyspy.no_start", why=error)) from error
             on_failure.pop_all()
         self._begun = time.monotonic()
         (started_ns,) = _TIME.unpack(noted[: _TIME.size])
@@ -242,9 +243,9 @@ class Stacks:
         one.ended = True
         self.cpu_s += usage
         if code == -signal.SIGXFSZ:
-            one.failure = f"its stacks take more than {_FILE_BYTES >> 20} MiB"
+            one.failure = say("pyspy.large", size=_FILE_BYTES >> 20)
         elif code != 0 and not one.failure:
-            one.failure = _reason(one.log) or f"it ended with {code}"
+            one.failure = _reason(one.log) or say("pyspy.ended", code=code)
 
 
 def _unnamed() -> BinaryIO:
@@ -254,7 +255,7 @@ def _unnamed() -> BinaryIO:
 
 def _kill(one: Sampled) -> None:
     _signal(one, signal.SIGKILL)
-    one.failure = "it did not end in time"
+    one.failure = say("pyspy.no_end")
     one.killed_s = min(one.killed_s, time.monotonic())
 
 
@@ -286,7 +287,7 @@ def _reason(log: BinaryIO) -> str:
     log.seek(0)  # it wrote where we stand
     said = log.read(1 << 14).decode(errors="replace")
     if "ermission denied" in said or "ermission Denied" in said or "Operation not permitted" in said:
-        return "this user may not read the program's memory"
+        return say("pyspy.no_memory")
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     causes = [line.removeprefix("Reason: ") for line in lines if line.startswith(("Error: ", "Reason: "))]
     return (causes or lines or [""])[-1].removeprefix("Error: ")[:200]

@@ -19,6 +19,9 @@ from perfzero.words.catalogue import catalogue
 CLAUSE = "clause"
 """The key of a sentence without its full stop, as the part of another one."""
 
+WITHIN = "within"
+"""The key of a sentence as the part of another one: without its full stop and without a capital."""
+
 FIRST_LINE = "first_line"
 """The key of the first of a message's lines, which says what happened."""
 
@@ -89,6 +92,11 @@ def counted(number: int, noun: str) -> Said:
 def clause(sentence: str) -> Said:
     """*sentence* without its full stop, as the part of another one."""
     return Said(sentence.rstrip("."), CLAUSE, {"sentence": sentence})
+
+
+def within(sentence: str) -> Said:
+    """*sentence* after a colon or in brackets: a clause that begins without a capital."""
+    return Said(sentence[:1].lower() + sentence[1:].rstrip("."), WITHIN, {"sentence": sentence})
 
 
 def first_line(message: str) -> Said:

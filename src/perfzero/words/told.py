@@ -20,7 +20,7 @@ from functools import cache
 from string import Formatter
 
 from perfzero.words.catalogue import catalogue
-from perfzero.words.said import CALLED_EN, CLAUSE, FIRST_LINE, Said, clause
+from perfzero.words.said import CALLED_EN, CLAUSE, FIRST_LINE, WITHIN, Said, clause
 
 STOPS = ".。"
 """Full stops, of which a clause has none."""
@@ -54,7 +54,9 @@ def told(sentence: str, language: str) -> str:
     text = fitted(_filled(words[said.key], said.values, language))
     if said.key == FIRST_LINE:
         return (text.splitlines() or [""])[0]
-    return text.rstrip(STOPS) if said.key == CLAUSE else text
+    if said.key == WITHIN:
+        text = text[:1].lower() + text[1:]
+    return text.rstrip(STOPS) if said.key in (CLAUSE, WITHIN) else text
 
 
 def _filled(template: str, values: Mapping[str, str], language: str) -> Iterable[str]:

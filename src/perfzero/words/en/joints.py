@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 JOINTS: Mapping[str, str] = {
     "clause": "{sentence}",
+    "within": "{sentence}",
     "first_line": "{message}",
     "full_stop": ".",
     "join.and": "{first} and {last}",
