@@ -30,6 +30,7 @@ from perfzero.store.schema import event_line
 from perfzero.store.writer import RecordingWriter
 from perfzero.traces import Trace
 from perfzero.values import Cost, Look, Observation, Process
+from perfzero.words.said import say
 
 Record = Callable[[Path], Path]
 
@@ -370,6 +371,8 @@ def test_what_need_not_be_looked_into_is_not_missed(tmp_path: Path, record: Reco
 
 def test_the_reasons_that_are_no_loss_are_said_in_these_words() -> None:
     source = Path(perfzero.__file__).parent / "record"
-    said = "".join((source / file).read_text() for file in ("look.py", "agent/_perfzero_agent.py"))
+    agents = "".join((source / "agent" / f"_perfzero_{name}.py").read_text() for name in ("torch", "agent"))
 
-    assert [f'"{reason}"' in said for reason in NO_LOSS] == [True, True]
+    assert [f'"{reason}"' in agents for reason in NO_LOSS] == [True, True]
+    assert NO_LOSS[0] == say("look.ended_early")
+    assert 'say("look.ended_early")' in (source / "look.py").read_text()
