@@ -13,6 +13,7 @@ import typer
 
 from perfzero.cli.analyze import MANIFEST, Language
 from perfzero.errors import NoRecording, OutputError, UsageError
+from perfzero.words.said import say
 
 if TYPE_CHECKING:
     from perfzero.report.ledger.conditions import Checked
@@ -83,19 +84,12 @@ def compare(
     conditions = [parse(typed) for typed in fail_if or ()]
     for path in output or ():
         if path.suffix not in SUFFIXES:
-            raise UsageError(
-                f"-o {path}: by its ending nobody knows what it shall hold.\nThere are: {', '.join(SUFFIXES)}"
-            )
+            raise UsageError(say("compare.ending", file=path, endings=", ".join(SUFFIXES)))
         if os.path.lexists(path) and not force:
-            raise UsageError(
-                f"{path} exists already; nothing was written.\nName another file, or overwrite it: --force"
-            )
+            raise UsageError(say("compare.exists", file=path))
     named = [runs_of(word) for word in recordings]
     if len(named) < 2:
-        raise UsageError(
-            "A comparison takes two recordings or more.\n"
-            "Name them in order: perfzero compare perfzero-runs/BEFORE perfzero-runs/AFTER"
-        )
+        raise UsageError(say("compare.too_few"))
 
     # Only now: numpy and Arrow take longer to load than a usage error should take to be told.
     from perfzero.report.ledger.build import build
@@ -146,7 +140,7 @@ def write(path: Path, made: bytes) -> None:
         write_whole(path, made)
     except OSError as error:
         why = error.strerror or type(error).__name__
-        raise OutputError(f"{path} could not be written: {why}.\nChoose another place with -o.") from error
+        raise OutputError(say("compare.unwritten", file=path, why=why)) from error
 
 
 def runs_of(word: str) -> tuple[str, Sequence[Path]]:
@@ -165,8 +159,5 @@ def runs_of(word: str) -> tuple[str, Sequence[Path]]:
     if inside:
         return path.name or word, inside
     if path.is_dir():
-        raise NoRecording(
-            f"{word} holds no recording: there is no {MANIFEST} in it, nor in a folder below it.\n"
-            "Name a folder that `perfzero run` or `perfzero record` has written."
-        )
+        raise NoRecording(say("compare.no_recording", folder=word))
     return path.name, [path]

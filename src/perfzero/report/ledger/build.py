@@ -2,22 +2,27 @@
 Build the ledger: every value, difference and word that its renderings show is computed here, once.
 
 How long a step takes is what a comparison is for, and is tested alone. All other lines of one comparison are
-one family, so that with the confidence asked for none of them is wrong (`series.compare.simultaneous`).
+one family, so that with the confidence asked for none of them is wrong (`series.compare.simultaneous`);
+layers, of which there may be a hundred, are another one.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from perfzero.diagnose.gain import LIMIT_NAMES
 from perfzero.diagnose.verdict import Diagnosis, Finding
 from perfzero.errors import UnlikeMachines
 from perfzero.report.ledger.alike import letter, told, unlike
+from perfzero.report.ledger.layers import BYTES, TIME
+from perfzero.report.ledger.layers import MARGIN as LAYER_MARGIN
 from perfzero.report.ledger.measure import Iteration
 from perfzero.report.ledger.metrics import METRICS, STEP, STEP_RATE, TIMES, Metric, label
 from perfzero.report.ledger.model import Cell, Entry, Kept, Ledger, Line, Promise
 from perfzero.series.compare import MARGIN, Difference, Measured, difference, simultaneous
+from perfzero.words.said import say
 
 CONFIDENCE = 0.95
 
@@ -38,14 +43,14 @@ def build(iterations: Sequence[Iteration], *, force: bool = False, margin: float
     """
     apart = unlike(iterations)
     if apart and not force:
-        raise UnlikeMachines(
-            "These recordings come from unlike machines:\n"
-            + "".join(f"  {line}\n" for line in apart)
-            + "A difference between them need not be the program's. To look all the same: --force"
-        )
+        raise UnlikeMachines(say("compare.unlike_refused", facts="\n".join(f"  {fact}" for fact in apart)))
     metrics = [metric for metric in (*METRICS, *TIMES) if _seen(metric, iterations)]
     family = [metric for metric in metrics if metric.key not in STEP and _worth(metric, iterations)]
-    lines = tuple(_lines(iterations, metrics, family, margin=margin))
+    layers = _layers(iterations)
+    lines = (
+        *_lines(iterations, metrics, family, margin=margin),
+        *_lines(iterations, layers, layers, margin=margin),
+    )
     return Ledger(
         entries=tuple(_entry(place, one) for place, one in enumerate(iterations)),
         lines=lines,
@@ -55,6 +60,7 @@ def build(iterations: Sequence[Iteration], *, force: bool = False, margin: float
         confidence=CONFIDENCE,
         margin=margin,
         family=len(family),
+        layers=len(layers),
     )
 
 
@@ -105,6 +111,23 @@ def _lines(
         )
 
 
+def _layers(iterations: Sequence[Iteration]) -> list[Metric]:
+    """The layers of all iterations, those first whose time changed most between two in a row."""
+    keys = dict.fromkeys(key for one in iterations for key in one.means if key.startswith((TIME, BYTES)))
+    times = [key for key in keys if key.startswith(TIME)]
+    if sum(any(key in one.means for key in times) for one in iterations) < 2:
+        return []  # one look alone has nothing to be held against
+
+    def moved(key: str) -> float:
+        values = [one.means[key].value if key in one.means else 0.0 for one in iterations]
+        return max(abs(after - before) for before, after in pairwise(values))
+
+    ordered = sorted(times, key=moved, reverse=True)
+    names = [key.removeprefix(TIME) for key in ordered]
+    found = [Metric(TIME + name, "seconds", "layers", "ratio", "less") for name in names]
+    return found + [Metric(BYTES + n, "bytes", "layers", "ratio", "less") for n in names if BYTES + n in keys]
+
+
 def _seen(metric: Metric, iterations: Sequence[Iteration]) -> bool:
     return any(math.isfinite(_mean(one, metric).value) for one in iterations)
 
@@ -119,7 +142,9 @@ def _mean(one: Iteration, metric: Metric) -> Measured:
 
 
 def _margin(metric: Metric, one: Iteration, margin: float) -> float:
-    """Times per step are held against the step: 1 % of it is nothing."""
+    """Times per step are held against the step: 1 % of it is nothing. Layers have a margin of their own."""
+    if metric.group == "layers":
+        return LAYER_MARGIN
     step = one.means.get("step_time")
     return margin * step.value if metric.unit == "seconds" and metric.scale == "points" and step else margin
 

@@ -64,6 +64,7 @@ def to_html(ledger: Ledger, *, language: str = "en") -> str:
         f"<title>perfzero compare: {_names(ledger)}</title><style>{_STYLE}</style></head><body>",
         *_sentences(ledger, say),
         *_entries(ledger, say),
+        *(f"<p>{escape(shown.foresaw(ledger, place, say))}</p>" for place in range(len(ledger.promises))),
         *_facts(ledger, say),
     ]
     for group, lines in groups(ledger):

@@ -27,6 +27,7 @@ from perfzero.diagnose.split import AT, classify, rates_of
 from perfzero.diagnose.verdict import TIME_CLASSES, Diagnosis, TimeClass
 from perfzero.errors import UsageError
 from perfzero.report.analysis import judged_report
+from perfzero.report.ledger.layers import layers_of
 from perfzero.report.ledger.metrics import BY_KEY, METRICS, STEP_RATE
 from perfzero.report.model import GpuReport, Report
 from perfzero.series.compare import BUSY, WAITING, Measured, Scale, Series, measured, stretches_of
@@ -36,6 +37,7 @@ from perfzero.store.fingerprint import Fingerprint, fingerprint
 from perfzero.store.reader import open_recording
 from perfzero.store.schema import Manifest
 from perfzero.values import FloatArray, IntArray, Samples
+from perfzero.words.said import say
 
 BLOCK_S = 0.05
 """Blocks of levels are so long at least: two dozen samples, and twenty of them in a stretch."""
@@ -103,7 +105,8 @@ def iteration(name: str, paths: Sequence[Path], *, gpu: int | None = None) -> It
     does, and UsageError where *gpu* was not watched.
     """
     taken = tuple(take(path, gpu=gpu) for path in paths)
-    return Iteration(name, taken, means_of(taken))
+    looked = next((one.breakdown for one in taken if one.breakdown is not None), None)
+    return Iteration(name, taken, {**means_of(taken), **layers_of(looked)})
 
 
 def take(path: Path, *, gpu: int | None) -> Taken:
@@ -115,7 +118,7 @@ def take(path: Path, *, gpu: int | None) -> Taken:
         watched = (
             ", ".join(str(g.gpu.index) for g in sorted(report.gpus, key=lambda g: g.gpu.index)) or "none"
         )
-        raise UsageError(f"{path} holds nothing of GPU {gpu}. GPUs watched: {watched}.")
+        raise UsageError(say("compare.not_watched", folder=path, gpu=gpu, watched=watched))
     seen = recording.observation(chosen.gpu.index)
     series, also = series_of(collect(seen), chosen.diagnosis)
     return Taken(

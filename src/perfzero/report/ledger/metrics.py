@@ -87,6 +87,8 @@ TIMES: tuple[Metric, ...] = tuple(
 
 def label(metric: Metric) -> str:
     """What people read, in the words of the catalogue."""
+    if metric.group == "layers":
+        return metric.key.partition(":")[2]
     if metric.group == "time":
         return say(metric.key.partition("_")[2])
     return say(f"compare.metric.{metric.key}")

@@ -99,7 +99,8 @@ class Ledger:
     All that is told of a sequence of iterations of one program.
 
     `unlike`: the facts of their machines that make a comparison unfair, empty unless it was forced; `told`:
-    what differs and may matter. `family`: of so many lines none is wrong, with the `confidence`.
+    what differs and may matter. `family`: of so many lines none is wrong, with the
+    `confidence`; `layers`: likewise, of those of the layers.
     """
 
     entries: tuple[Entry, ...]
@@ -110,6 +111,7 @@ class Ledger:
     confidence: float
     margin: float
     family: int
+    layers: int
 
     def shown(self, group: Group) -> tuple[Line, ...]:
         """The lines of *group* on which something goes on."""

@@ -128,6 +128,30 @@ def sentence(ledger: Ledger, place: int, say: Voice, *, names: tuple[str, str] |
     return say("join.sentences").join(part for part in (speed, limit) if part)
 
 
+def foresaw(ledger: Ledger, place: int, say: Voice) -> str:
+    """What iteration *place* promised for its fix; empty where it promised nothing."""
+    promise = ledger.promises[place]
+    if not promise.remedy or not math.isfinite(promise.low):
+        return ""
+    told = say(
+        "compare.foresaw",
+        before=ledger.entries[place].letter,
+        gain=text.times(promise.low, promise.high),
+        remedy=say.tell(promise.remedy),
+    )
+    if promise.next_limit is None:
+        return told
+    return say("join.sentences").join(
+        [told, say("compare.foresaw_limit", limit=say.tell(promise.next_limit))]
+    )
+
+
+def is_unsure(ledger: Ledger) -> bool:
+    """Whether it cannot be told of some iteration if it is faster."""
+    line = ledger.line(STEP_RATE)
+    return line is not None and any(d is not None and d.known and d.word == "unknown" for d in line.before)
+
+
 def _speed(
     line: Line | None,
     found: Difference | None,
@@ -157,7 +181,9 @@ def _speed(
     if found.word == "less":
         share = text.percent(-found.value)
         return say("compare.slower", before=before, after=after, share=share, interval=span, promise=promised)
-    return say(f"compare.{found.word}", before=before, after=after, interval=span, promise=promised)
+    if found.word == "unknown":
+        return say("compare.unknown", before=before, after=after, interval=span)
+    return say("compare.same", before=before, after=after, interval=span, promise=promised)
 
 
 def times(number: float, wide: float, say: Voice, *, bare: bool = False) -> str:

@@ -30,7 +30,7 @@ _MOST_COLUMNS = 4
 """Iterations whose values fit beside each other: the last ones."""
 
 _LAYERS = 12
-"""Layers that are told, those that changed most; files have all."""
+"""Layers that are told, the first of them, which changed most; files have all."""
 
 _COLOUR = {True: "green", False: "red", None: ""}
 
@@ -79,6 +79,9 @@ def _page(ledger: Ledger, say: Voice) -> RenderableType:
     for place in range(1, len(ledger.entries)):
         parts.append(Text(text.glued(shown.sentence(ledger, place, say)), style="bold"))
     parts += ["", _entries(ledger, say)]
+    told = [line for line in (shown.foresaw(ledger, p, say) for p in range(len(ledger.promises))) if line]
+    if told:
+        parts += ["", *(Text(text.glued(line)) for line in told)]
     for title, facts in (("compare.unlike", ledger.unlike), ("compare.differs", ledger.told)):
         if facts:
             style = "yellow" if title == "compare.unlike" else "dim"
@@ -86,7 +89,8 @@ def _page(ledger: Ledger, say: Voice) -> RenderableType:
             parts += [Padding(Text(text.glued(fact), style=style), (0, 0, 0, 2)) for fact in facts]
     for group in GROUPS:
         parts += _group(ledger, group, say)
-    foot = [shown.family(ledger, say)]
+    foot = [say("compare.record_longer")] if shown.is_unsure(ledger) else []
+    foot.append(shown.family(ledger, say))
     if len(ledger.entries) > 2:
         foot.append(say("compare.marks"))
     parts += ["", Text(text.glued(say("join.sentences").join(foot)), style="dim"), ""]
@@ -167,13 +171,6 @@ def _told(ledger: Ledger, group: LineGroup) -> list[Line]:
     if group == "time":
         per_step = [line for line in lines if line.unit == "seconds"]
         return per_step or lines
-    if group == "layers":
-        last = len(ledger.entries) - 1
-        lines = [line for line in lines if line.unit == "seconds"]
-        return sorted(lines, key=lambda line: -_moved(line, last))[:_LAYERS]
+    if group == "layers":  # bytes are left to files
+        return [line for line in lines if line.unit == "seconds"][:_LAYERS]
     return lines
-
-
-def _moved(line: Line, last: int) -> float:
-    found = line.before[last]
-    return abs(found.value) if found is not None and found.value == found.value else 0.0

@@ -8,9 +8,7 @@ COMPARE: Mapping[str, str] = {
     "compare.faster": "{after} is {times} as fast as {before} ({interval}){promise}.",
     "compare.slower": "{after} is {share} slower than {before} ({interval}){promise}.",
     "compare.same": "{after} is as fast as {before}: no real difference ({interval}){promise}.",
-    "compare.unknown": (
-        "Whether {after} is faster than {before} cannot be told: it may be {interval}{promise}."
-    ),
+    "compare.unknown": ("Whether {after} is faster than {before} cannot be told: it may be {interval}."),
     "compare.no_interval": (
         "{after} seems {times} as fast as {before}; too little was seen to say how sure that is."
     ),
@@ -24,7 +22,8 @@ COMPARE: Mapping[str, str] = {
     "compare.limit_other": "The limit is now {limit}; foreseen was {foreseen}.",
     "compare.limit_now": "The limit is now {limit}.",
     "compare.to": "{low} to {high}",
-    "compare.foreseen_by": "{before} foresaw",
+    "compare.foresaw": "{before} foresaw {gain}: {remedy}",
+    "compare.foresaw_limit": "Then the limit: {limit}.",
     "compare.column_change": "{after} against {before}",
     "compare.word_same": "no real difference",
     "compare.word_unknown": "cannot be told",
@@ -47,7 +46,7 @@ COMPARE: Mapping[str, str] = {
     ),
     "compare.marks": "≈ is no real difference, ? cannot be told; files (-o) have the intervals.",
     "compare.record_longer": (
-        "Record for longer, or several runs of each: perfzero compare {before},{before}-2 {after},{after}-2"
+        "To be surer, record for longer, or several runs of each: perfzero compare A1,A2,A3 B1,B2,B3"
     ),
     "compare.metric.step_rate": "step rate",
     "compare.metric.step_time": "step time",
@@ -118,4 +117,22 @@ COMPARE: Mapping[str, str] = {
         "--against {folder}: that is no recording.\n"
         "Name one, or the newest in ./perfzero-runs: --against last"
     ),
+    "compare.unlike_refused": (
+        "These recordings come from unlike machines:\n{facts}\n"
+        "A difference between them need not be the program's. To look all the same: --force"
+    ),
+    "compare.too_few": (
+        "A comparison takes two recordings or more.\n"
+        "Name them in order: perfzero compare perfzero-runs/BEFORE perfzero-runs/AFTER"
+    ),
+    "compare.ending": "-o {file}: by its ending nobody knows what it shall hold.\nThere are: {endings}",
+    "compare.exists": (
+        "{file} exists already; nothing was written.\nName another file, or overwrite it: --force"
+    ),
+    "compare.unwritten": "{file} could not be written: {why}.\nChoose another place with -o.",
+    "compare.no_recording": (
+        "{folder} holds no recording: there is no manifest.json in it, nor in a folder below it.\n"
+        "Name a folder that `perfzero run` or `perfzero record` has written."
+    ),
+    "compare.not_watched": "{folder} holds nothing of GPU {gpu}. GPUs watched: {watched}.",
 }

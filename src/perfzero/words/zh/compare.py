@@ -8,7 +8,7 @@ COMPARE: Mapping[str, str] = {
     "compare.faster": "{after} 的速度是 {before} 的 {times}（{interval}）{promise}。",
     "compare.slower": "{after} 比 {before} 慢 {share}（{interval}）{promise}。",
     "compare.same": "{after} 与 {before} 一样快：没有实质差别（{interval}）{promise}。",
-    "compare.unknown": "无法判断 {after} 是否比 {before} 快：可能是 {interval}{promise}。",
+    "compare.unknown": "无法判断 {after} 是否比 {before} 快：可能是 {interval}。",
     "compare.no_interval": "{after} 的速度似乎是 {before} 的 {times}；数据太少，无法说明有多大把握。",
     "compare.no_steps": "无法判断 {after} 相对 {before} 有多快：{where} 中没有找到步长时间。",
     "compare.kept": "，符合预期（{gain}）",
@@ -18,7 +18,8 @@ COMPARE: Mapping[str, str] = {
     "compare.limit_other": "现在的瓶颈是{limit}；原先预期的是{foreseen}。",
     "compare.limit_now": "现在的瓶颈是{limit}。",
     "compare.to": "{low} 到 {high}",
-    "compare.foreseen_by": "{before} 的预期",
+    "compare.foresaw": "{before} 的预期是 {gain}：{remedy}",
+    "compare.foresaw_limit": "之后的瓶颈：{limit}。",
     "compare.column_change": "{after} 相对 {before}",
     "compare.word_same": "没有实质差别",
     "compare.word_unknown": "无法判断",
@@ -40,9 +41,7 @@ COMPARE: Mapping[str, str] = {
         "±{margin} 以内视为没有实质差别。"
     ),
     "compare.marks": "≈ 表示没有实质差别，? 表示无法判断；区间见文件（-o）。",
-    "compare.record_longer": (
-        "请录得更久，或每个程序录几次：perfzero compare {before},{before}-2 {after},{after}-2"
-    ),
+    "compare.record_longer": "想更有把握，请录得更久，或每个程序录几次：perfzero compare A1,A2,A3 B1,B2,B3",
     "compare.metric.step_rate": "步速",
     "compare.metric.step_time": "步长时间",
     "compare.metric.step_cycles": "一步的 SM 周期数",
@@ -107,4 +106,18 @@ COMPARE: Mapping[str, str] = {
     "compare.against_nothing": (
         "--against {folder}：那不是录制。\n请指定一个，或用 ./perfzero-runs 里最新的：--against last"
     ),
+    "compare.unlike_refused": (
+        "这些录制来自不同的机器：\n{facts}\n它们之间的差别不一定出自程序。仍要比较：--force"
+    ),
+    "compare.too_few": (
+        "比较至少需要两次录制。\n请按先后指定：perfzero compare perfzero-runs/BEFORE perfzero-runs/AFTER"
+    ),
+    "compare.ending": "-o {file}：从扩展名看不出要写什么。\n可用的有：{endings}",
+    "compare.exists": "{file} 已经存在；没有写入任何内容。\n请换一个文件名，或覆盖它：--force",
+    "compare.unwritten": "无法写入 {file}：{why}。\n请用 -o 换一个位置。",
+    "compare.no_recording": (
+        "{folder} 里没有录制：其中及其下一级文件夹里都没有 manifest.json。\n"
+        "请指定 `perfzero run` 或 `perfzero record` 写出的文件夹。"
+    ),
+    "compare.not_watched": "{folder} 里没有 GPU {gpu} 的数据。观测过的 GPU：{watched}。",
 }
