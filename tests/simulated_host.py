@@ -96,9 +96,13 @@ def run(parts: Sequence[Part], *, seconds: float, seed: int, without: tuple[Fram
 
 
 def simulated(
-    parts: Sequence[Part], *, seconds: float = 10.0, seed: int = 1, off_ms: float = 0.0
+    parts: Sequence[Part], *, seconds: float = 10.0, seed: int = 1, off_ms: float = 0.0, slack_ms: float = 4.0
 ) -> tuple[HostStacks, Samples]:
-    """What py-spy sees of a program that does *parts*, with times that are *off_ms* late, and its GPU."""
+    """
+    What py-spy sees of a program that does *parts*, and its GPU.
+
+    Its times are *off_ms* late; that they are known to *slack_ms* is all that is said of it.
+    """
     ran = run(parts, seconds=seconds, seed=seed)
     moments = np.cumsum(np.random.default_rng(seed + 1).exponential(1e3 / HZ, int(seconds * HZ)))
     moments = moments[moments < ran.until_ms[-1]]
@@ -106,7 +110,8 @@ def simulated(
     new = np.append(True, at[1:] != at[:-1])
     frames = list(dict.fromkeys(f for part in parts for f in part.stack))
     main = ProcessStacks(
-        pid=1, role="main", start_ns=0, end_ns=int(ran.until_ms[-1] * MS), rate_hz=HZ, slack_ns=4 * MS,
+        pid=1, role="main", start_ns=0, end_ns=int(ran.until_ms[-1] * MS),
+        rate_hz=HZ, slack_ns=int(slack_ms * MS),
         time_ns=((moments[new] + off_ms) * MS).astype(np.int64), thread=np.zeros(new.sum(), np.int64),
         stack=at[new], frames=tuple(frames),
         stacks=tuple(tuple(map(frames.index, part.stack)) for part in parts),

@@ -33,8 +33,8 @@ def step(works_ms: float) -> list[Part]:
     ]
 
 
-def told(parts: Sequence[Part], *, seed: int = 0, off_ms: float = 0.0) -> HostCauses:
-    stacks, samples = simulated(parts, seed=seed, off_ms=off_ms)
+def told(parts: Sequence[Part], *, seed: int = 0, off_ms: float = 0.0, slack_ms: float = 4.0) -> HostCauses:
+    stacks, samples = simulated(parts, seed=seed, off_ms=off_ms, slack_ms=slack_ms)
     return host_causes(
         HostStacks(stacks.processes, {**stacks.lines, ("/job/train.py", 18): "print(i)"}), samples
     )
@@ -57,6 +57,8 @@ def test_a_line_in_the_midst_of_which_the_queue_runs_dry_has_all_of_the_gap(
     assert truth(parts, WORKS) == pytest.approx(1.0, abs=0.01)
     assert share(found, WORKS) == pytest.approx(1.0, abs=0.1)
     assert share(found, SETTINGS) == pytest.approx(truth(parts, SETTINGS), abs=0.1)
+    # Nothing is left for what launches.
+    assert share(found, FORWARD) == share(found, BACKWARD) == 0
 
 
 def test_a_line_that_ends_before_the_queue_does_has_none_of_the_gap() -> None:
@@ -116,6 +118,61 @@ def test_of_lines_that_follow_each_other_each_has_what_it_would_save() -> None:
     for line in (SAYS, WORKS):
         assert truth(parts, line) == pytest.approx(1.0, abs=0.01)
         assert share(found, line) == pytest.approx(1.0, abs=0.12)
+
+
+def test_what_is_done_before_a_launch_is_not_counted_for_that_may_be_held_up() -> None:
+    parts = [
+        Part(FORWARD, 6, kernels=40, gpu_ms=10),
+        Part(SAYS, 4),
+        Part(BACKWARD, 6, kernels=40, gpu_ms=10),
+        Part(WORKS, 14),
+    ]
+
+    assert truth(parts, SAYS) > 0.3  # here it is not
+    assert share(told(parts), SAYS) == 0
+
+
+def test_lines_of_a_call_that_are_longer_than_the_gap_are_told_as_the_call() -> None:
+    first, second = (at(14, Frame("/job/text.py", line, "encode")) for line in (5, 6))
+    parts = [Part(FORWARD, 3, kernels=40, gpu_ms=15), Part(first, 10), Part(second, 7)]
+    found = told(parts)
+
+    assert truth(parts, first) == pytest.approx(1.0, abs=0.05)
+    assert [cause.frame.line for cause in found.causes] == [14]
+    assert found.causes[0].share == pytest.approx(1.0, abs=0.05)
+
+
+def test_launching_that_takes_long_to_begin_is_not_told_where_the_work_before_explains_the_gap() -> None:
+    slow = Part(FORWARD, 6, kernels=2, gpu_ms=20)
+    found = told([slow, Part(WORKS, 22)], slack_ms=0.1)
+
+    assert share(found, WORKS) == pytest.approx(1.0, abs=0.08)
+    assert share(found, FORWARD) < 0.05
+    assert share(told([Part(FORWARD, 10, kernels=2, gpu_ms=4), Part(WORKS, 0.2)]), FORWARD) > 0.5
+
+
+def test_what_was_done_before_the_gap_before_does_not_count_again() -> None:
+    """Launching takes too little time to be seen: nothing else parts one step from the next."""
+    parts = [Part(FORWARD, 0.1, kernels=1, gpu_ms=5), Part(SAYS, 3), Part(WORKS, 8)]
+    found = told(parts)
+
+    assert share(found, SAYS) == pytest.approx(truth(parts, SAYS), abs=0.1)
+    assert share(found, WORKS) == pytest.approx(1.0, abs=0.05)
+
+
+def test_a_wait_behind_the_next_launch_says_nothing_about_a_line() -> None:
+    """In some steps the queue runs dry only after the next launch, in which the host waits for the GPU."""
+    parts = [
+        Part(FORWARD, 1, kernels=20, gpu_ms=10),
+        Part(SAYS, 15, spread=0.5),
+        Part(at(13), 5),
+        Part(BACKWARD, 3, kernels=20, gpu_ms=10),
+        Part(WAITS, waits="all"),
+        Part(SETTINGS, 3),
+    ]
+    found = told(parts)
+
+    assert share(found, SAYS) == pytest.approx(truth(parts, SAYS), abs=0.1)
 
 
 def test_a_wait_for_the_loader_that_begins_while_the_gpu_works_has_all_of_the_gap() -> None:

@@ -38,6 +38,7 @@ TOLD = {
     "spruce": ("spruce.py", 13, "compiling", 1.0),
     "willow": ("willow.py", 20, "python", 0.96),
     "yew": ("yew.py", 18, "python", 1.0),
+    "yew_ahead": ("yew.py", 18, "python", 1.0),
 }
 """Of each recording the first line, what the host does there, and its share of the idle time."""
 
@@ -72,8 +73,17 @@ def test_the_line_is_named_first_with_its_share(name: str) -> None:
     assert first.low <= first.share <= first.high
 
 
-def test_waits_for_what_has_long_been_done_are_not_named() -> None:
-    assert waits(told("willow").causes) == []
+@pytest.mark.parametrize("name", ["willow", "yew", "yew_ahead"])
+def test_waits_for_what_has_long_been_done_are_not_named(name: str) -> None:
+    assert waits(told(name).causes) == []
+
+
+def test_a_line_that_begins_long_before_the_gpu_runs_dry_is_told_and_launching_is_not() -> None:
+    """The host is there for 18 of 32 ms in each step; the GPU is idle for 12, five or so there."""
+    line, *others = told("yew_ahead").causes
+
+    assert line.low > 0.9
+    assert all(cause.share < 0.3 and cause.activity != "launching" for cause in others)
 
 
 def test_a_wait_in_which_the_host_hardly_waits_is_not_named() -> None:

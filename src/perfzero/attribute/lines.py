@@ -48,8 +48,9 @@ class Lines:
         at = np.array([path[-1] for path in paths], np.int64)
         nodes = len(self.frame)
         weight = self._with_below(np.bincount(at[moments.leaf], moments.weight, nodes))
-        self.share = np.minimum(1.0, self._with_below(np.bincount(at, shares.share, nodes)))
-        self._part = self._with_below(np.bincount(at, shares.unlimited, nodes))
+        # Lines of a call are told apart by sums, for each of them may be as long as a gap.
+        self._sum = self._with_below(np.bincount(at, shares.share, nodes))
+        self.share = np.minimum(1.0, self._sum)
         waiting = np.array([leaf.activity in WAITS_FOR_GPU for leaf in leaves], np.float64)
         self.waits = self._with_below(np.bincount(at, waiting, nodes)) > 0
         # Where the host goes from one leaf to another it enters the nodes that only the latter is below.
@@ -109,19 +110,19 @@ class Lines:
 
     def told(self, node: int) -> list[int]:
         """The nodes that *node* is told as: itself, or some of those below it."""
-        whole = self._part[node]
-        below = sorted(self.children[node].values(), key=lambda child: -self._part[child])
+        whole = self._sum[node]
+        below = sorted(self.children[node].values(), key=lambda child: -self._sum[child])
         if not below or not whole > 0:
             return [node]
         if self.lasts_s[node] >= LOOP_S:
             return [found for child in below for found in self.told(child)]
-        if self._part[below[0]] >= INTO * whole:
+        if self._sum[below[0]] >= INTO * whole:
             return self.told(below[0])
-        heavy = [child for child in below[:3] if self._part[child] >= 0.2 * whole]
+        heavy = [child for child in below[:3] if self._sum[child] >= 0.2 * whole]
         # Several causes behind one call, unless it is one function whose lines share the work.
         if (
             len(heavy) > 1
-            and sum(self._part[child] for child in heavy) >= 0.8 * whole
+            and sum(self._sum[child] for child in heavy) >= 0.8 * whole
             and any(self.waits[child] for child in heavy)
         ):
             return [found for child in heavy for found in self.told(child)]

@@ -105,7 +105,7 @@ def moments_of(
     held against the next one, or against any, whichever explains the GPU better.
 
     Leaves that are *computing* (`attribute.host_chain`) come with both: the GPU runs dry while the host is
-    there. That it becomes idle is no sign that such a stack has ended.
+    there. That it becomes idle is no sign that such a stack has ended, nor tells it one such from another.
     """
     count = np.maximum(1, np.ceil(visits.length_s / CELL_S)).astype(np.int64)
     first = np.cumsum(count) - count
@@ -123,8 +123,8 @@ def moments_of(
         following = np.append(visits.leaf[1:], -1)[which]
         value = idle.at(cell_ns + offset_ns)
         at_first = idle.at(visits.time_ns + offset_ns)
-        runs_on = (value > 0.5) & (leaf >= 0)
-        runs_on &= False if computing is None else computing[leaf]
+        free = np.append(np.zeros(visits.leaf.max() + 1, np.bool_) if computing is None else computing, False)
+        either, in_gap = free[leaf] & free[following], free[leaf] & (value > 0.5)
         for _ in range(SHARPENED):
             told = Moments(
                 np.append(visits.time_ns, cell_ns),
@@ -136,12 +136,12 @@ def moments_of(
             # The cells before the end were the leaf's, those after it were already the following one's.
             after = np.maximum(_log(odds, following, value), _log(odds, np.full_like(leaf, -1), value))
             gain = np.where(np.isfinite(value), TRUST * (_log(odds, leaf, value) - after), 0.0)
-            gain = np.where(runs_on, np.maximum(gain, 0.0), gain)
+            gain = np.where(either, 0.0, np.where(in_gap, np.maximum(gain, 0.0), gain))
             before = np.cumsum(gain) - gain
             lasts = _lasts(prior + before - before[first][which], first, which)
             # In a gap the host may have been elsewhere, unseen, if this line hardly ever comes with one.
             rarely = np.exp(np.minimum(odds[1, leaf + 1] - odds[1, 0], 0.0))
-            lasts = np.where((value > 0.5) & ~runs_on, lasts * rarely, lasts)
+            lasts = np.where((value > 0.5) & ~free[leaf], lasts * rarely, lasts)
     times = np.append(visits.time_ns, cell_ns)
     order = np.argsort(times, kind="stable")
     weight = np.append(exact, lasts * cell_s * visits.rate_hz)

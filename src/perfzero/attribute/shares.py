@@ -72,8 +72,7 @@ class Shares:
     """
     The share of the idle time of each leaf, and of `REPLICATES` resampled sets of blocks.
 
-    `share`, `drained`, `unlimited` have shape (leaves,), `replicates` (REPLICATES, leaves). `unlimited` is
-    the share if gaps were as long as the time before them: by it lines of one call are told apart.
+    `share`, `drained` have shape (leaves,), `replicates` (REPLICATES, leaves).
     """
 
     def __init__(
@@ -96,7 +95,7 @@ class Shares:
         self._rate_hz = rate_hz
         self._sum(moments, idle, looks)
         ones = np.ones(self._blocks)
-        self.share, self.drained, self.unlimited = self._shares(ones)
+        self.share, self.drained = self._shares(ones)
         draw = np.random.default_rng(_SEED)
         weights = draw.multinomial(self._blocks, np.full(self._blocks, 1 / self._blocks), REPLICATES)
         self.replicates = np.array([self._shares(w.astype(np.float64))[0] for w in weights])
@@ -189,11 +188,11 @@ class Shares:
                 near = slice(first[k], stop[k])
                 np.add.at(self._near[b], leaf[near], idle.short_s[k] * weight[near])
 
-    def _shares(self, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _shares(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         gap_s, short_s = float(weights @ self._gap_s), float(weights @ self._short_s)
         idle_s = gap_s + short_s
         if not idle_s > 0:
-            return np.zeros(self._n), np.zeros(self._n), np.zeros(self._n)
+            return np.zeros(self._n), np.zeros(self._n)
         in_gap, in_short, busy = weights @ self._in_gap, weights @ self._in_short, weights @ self._busy
         begun, near = weights @ self._begun, weights @ self._near
         held = (weights @ self._held) / max(float(weights @ self._looked), 1e-12)
@@ -225,10 +224,8 @@ class Shares:
         if launching > 0:
             factor = min(1.0, max(0.0, idle_s - explained) / launching)
             direct = np.where(launches, direct * factor, direct)
-        whole = direct + drained
-        limited = whole + np.bincount(of.leaf, np.minimum(before, elsewhere), self._n)
-        unlimited = whole + np.bincount(of.leaf, before, self._n)
-        return np.minimum(limited / idle_s, 1.0), drained / idle_s, unlimited / idle_s
+        direct = direct + np.bincount(of.leaf, np.minimum(before, elsewhere), self._n)
+        return np.minimum((direct + drained) / idle_s, 1.0), drained / idle_s
 
 
 def _spans(time_ns: IntArray, start_ns: IntArray, end_ns: IntArray) -> list[slice]:
