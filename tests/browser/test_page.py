@@ -235,10 +235,10 @@ def test_tables_sort_and_search_and_the_tree_is_entered(
     first = page.locator("#layers .rows tbody tr:not(.space) td").first
     assert said(first.text_content()) == heaviest.row.name
 
-    page.get_by_role("button", name="DRAM bytes").click()
+    page.get_by_role("button", name="DRAM bytes", exact=True).click()
     most = max(look.alike, key=lambda a: _bytes(a.row.counted))
     assert said(first.text_content()) == most.row.name
-    page.get_by_role("button", name="DRAM bytes").click()
+    page.get_by_role("button", name="DRAM bytes", exact=True).click()
     assert page.locator("#layers th[aria-sort=ascending]").count() == 1
 
     page.fill("#layers input[type=search]", "LAYER3")
@@ -267,6 +267,22 @@ def test_tables_sort_and_search_and_the_tree_is_entered(
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     assert "layer1" in said(page.text_content("#layers .path"))
+
+
+def test_the_tree_is_as_wide_as_time_or_as_bytes(open_page: Open, report: Reports, pages: Pages) -> None:
+    its = report("_looks/resnet50_fp32")
+    (look,) = its.breakdowns.values()
+    page = open_page(pages("fp32", its))
+    page.locator("#layers").scroll_into_view_if_needed()
+    page.get_by_role("button", name="by DRAM bytes").click()
+    page.locator("#layers .icicle canvas").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    depth_two = [m for m in look.modules if m.depth == 1]
+    most = max(depth_two, key=lambda m: _bytes(m.total_counted))
+    told = said(page.text_content("#layers .path"))
+    assert told.startswith(f"{most.path} · {most.class_name} · ")
+    assert text.quantity(_bytes(most.total_counted), "bytes") in told
 
 
 def _bytes(counted: Any) -> float:

@@ -7,6 +7,7 @@ import json
 import re
 import zlib
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -182,3 +183,49 @@ def test_a_remedy_with_code_has_its_change_and_one_without_has_none() -> None:
 def test_the_page_of_a_shipped_recording_is_small() -> None:
     page = html(judged_report(RECORDINGS / "resnet50_nchw"))
     assert len(page) < 400_000
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of "#rrggbb" (WCAG 2.2)."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def themes() -> dict[str, dict[str, str]]:
+    """The colours of each theme by name: the first block is light, and dark stands twice, alike."""
+    css = (files("perfzero.report") / "page" / "page.css").read_text("utf-8")
+    blocks = re.findall(r"color-scheme: (light|dark);(.*?)\}", css, re.DOTALL)
+    found = [(name, dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))) for name, block in blocks]
+    (_, light), (_, dark), (_, again) = found
+    assert dark == again
+    return {"light": light, "dark": dark}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_can_be_read_in_both_themes(theme: str) -> None:
+    """At least 4.5 to 1, as WCAG's AA asks of text."""
+    its = themes()[theme]
+    inks = ("ink", "soft", "faint", "accent", "ok", "watch", "bad", "unknown", "info")
+    pairs = [(ink, paper) for ink in inks for paper in ("paper", "card")]
+    pairs += [
+        ("add-ink", "add"),
+        ("del-ink", "del"),
+        ("ink", "watch-wash"),
+        ("ink", "wash"),
+        ("soft", "wash"),
+    ]
+    pairs += [("on-dark", f"k-{name}") for name in ("tensor", "fma", "communication", "latency")]
+    pairs += [("on-dark", f"c{place}") for place in range(4)]
+    assert {pair: round(c, 2) for pair in pairs if (c := contrast(its[pair[0]], its[pair[1]])) < 4.5} == {}
+    for name in ("memory", "copy", "small_grid"):
+        assert contrast("#1a1c20", its[f"k-{name}"]) >= 4.5
+
+
+def test_black_on_white_is_21_to_1() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)

@@ -7,7 +7,7 @@ as `perfzero.text` does.
 
     views   layers (like modules together), operators, kernels, lines of the program
     tree    modules, below each the operators that it calls itself, below these their kernels; what runs
-            outside of modules lies below what it is part of
+            outside of modules lies below what it is part of. Bytes are known of modules only
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from perfzero import text
 from perfzero.attribute.breakdown import Breakdown, Call, CallRow, Row, SourceLine
-from perfzero.attribute.counted import Figure
+from perfzero.attribute.counted import Counted, Figure
 from perfzero.attribute.roofline import Roofline, kind_of_reuse
 from perfzero.report.breakdown import given, kernels_alone, overlap, within_model
 from perfzero.report.model import Report
@@ -129,13 +129,20 @@ def _cells(row: Row, name: str, kind: str, count: int) -> dict[str, Any]:
         **_under_roof(row.roofline),
     }
     if row.counted is not None:
-        reads, writes = row.counted.dram_read_bytes, row.counted.dram_write_bytes
-        cells["bytes"] = _value(reads) + _value(writes)
+        reads = row.counted.dram_read_bytes
+        cells["bytes"] = _moved(row.counted)
         cells["read_share"] = math.nan if reads is None else reads.share
         cells["tensor"] = _value(row.counted.tensor_active)
         cells["sm"] = _value(row.counted.sm_active)
         cells["l2_hit"] = _value(row.counted.l2_hit)
     return cells
+
+
+def _moved(counted: Counted | None) -> float:
+    """Bytes read from and written to device memory; NaN where either is not known."""
+    if counted is None:
+        return math.nan
+    return _value(counted.dram_read_bytes) + _value(counted.dram_write_bytes)
 
 
 def _value(figure: Figure | None) -> float:
@@ -179,13 +186,15 @@ def _lines(look: Breakdown) -> Iterable[dict[str, Any]]:
 def _tree(look: Breakdown) -> dict[str, Any]:
     """Nodes with `parent` (an index, -1 for the root), name, kind and time; a parent before its children."""
     tree = _Tree()
-    root = tree.add(-1, "", "work", look.total.gpu_ns)
+    root = tree.add(-1, "", "work", look.total.gpu_ns, _moved(look.counted))
     modules: dict[str, int] = {}
     for module in look.modules:
         above = root if module.parent is None else modules.get(module.parent, root)
         name = within_model(module.path) if module.parent is None else module.path.rpartition(".")[2]
         label = f"{name} · {module.class_name}" if module.class_name else name
-        modules[module.path] = tree.add(above, label, "module", module.total.gpu_ns)
+        modules[module.path] = tree.add(
+            above, label, "module", module.total.gpu_ns, _moved(module.total_counted)
+        )
     groups: dict[tuple[str | None, str], list[CallRow]] = defaultdict(list)
     for call in look.calls:
         groups[call.module, call.phase if call.module is None else ""].append(call)
@@ -216,17 +225,17 @@ class _Tree:
     def __init__(self) -> None:
         self._names: dict[str, int] = {}
         self._kinds: dict[str, int] = {}
-        self._rows: list[tuple[int, int, int, int]] = []
+        self._rows: list[tuple[int, int, int, int, float]] = []
 
-    def add(self, parent: int, name: str, kind: str, ns: int) -> int:
+    def add(self, parent: int, name: str, kind: str, ns: int, moved: float = math.nan) -> int:
         name = text.printable(name)
         its_name = self._names.setdefault(name, len(self._names))
         its_kind = self._kinds.setdefault(kind, len(self._kinds))
-        self._rows.append((parent, its_name, its_kind, ns))
+        self._rows.append((parent, its_name, its_kind, ns, _short(moved)))
         return len(self._rows) - 1
 
     def columns(self) -> dict[str, Any]:
-        parent, name, kind, ns = (list(column) for column in zip(*self._rows, strict=True))
+        parent, name, kind, ns, moved = (list(column) for column in zip(*self._rows, strict=True))
         return {
             "names": list(self._names),
             "kinds": list(self._kinds),
@@ -234,4 +243,5 @@ class _Tree:
             "name": name,
             "kind": kind,
             "ns": ns,
+            "bytes": moved if any(map(math.isfinite, moved)) else [],
         }

@@ -242,6 +242,8 @@ ENGLISH: Mapping[str, str] = {
     "reuse_streaming": "streaming",
     "reuse_poor_reuse": "poor reuse",
     "icicle": "Tree of modules, operators and kernels, as wide as their time",
+    "by_time": "by time",
+    "by_bytes": "by DRAM bytes",
     "icicle_all": "all GPU time",
     "icicle_up": "Up",
     "icicle_keys": "Click to enter, arrow keys to walk, Enter to enter, Escape to go up.",

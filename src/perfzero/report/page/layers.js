@@ -179,13 +179,16 @@ class Icicle {
     const n = tree.parent.length;
     this.children = Array.from({ length: n }, () => []);
     for (let i = 1; i < n; i++) this.children[tree.parent[i]].push(i);
-    for (const parts of this.children) parts.sort((a, b) => tree.ns[b] - tree.ns[a]);
+    this.weight = tree.ns;
+    this.#order();
     this.canvas = el('canvas', { tabindex: 0, role: 'img', 'aria-label': say('icicle') });
     this.told = el('output', { class: 'path', 'aria-live': 'polite' });
     const up = el('button', { type: 'button', onclick: () => this.enter(Math.max(0, tree.parent[this.at])) }, say('icicle_up'));
     const keys = ['forward', 'backward', 'optimizer', 'other'].map((phase, i) =>
       el('span', { class: 'legend' }, el('i', { class: 'key', style: { background: `var(--c${i})`, border: '0', width: '.8rem', height: '.8rem', margin: '0' } }), say(`part_${phase}`)));
-    this.node = el('div', { class: 'icicle' }, el('div', { class: 'tools' }, up, this.told), this.canvas, el('p', { class: 'marks' }, keys, el('span', {}, say('icicle_keys'))));
+    this.ways = tree.bytes?.length > 0 && el('span', { class: 'tabs', role: 'group' }, [['ns', 'by_time'], ['bytes', 'by_bytes']].map(([column, words]) =>
+      el('button', { type: 'button', 'data-by': column, 'aria-pressed': String(column === 'ns'), onclick: () => this.by(column) }, say(words))));
+    this.node = el('div', { class: 'icicle' }, el('div', { class: 'tools' }, this.ways, up, this.told), this.canvas, el('p', { class: 'marks' }, keys, el('span', {}, say('icicle_keys'))));
     this.canvas.addEventListener('click', (event) => { const hit = this.#hit(event); if (hit) this.enter(hit.node); });
     this.canvas.addEventListener('pointermove', (event) => {
       const hit = this.#hit(event);
@@ -198,6 +201,24 @@ class Icicle {
     page.redraw.add(() => this.draw());
     // One node that holds nearly everything, as the model does, is where to begin.
     this.enter(0);
+  }
+
+  /** Make boxes as wide as their time, or as the bytes they move. */
+  by(column) {
+    this.weight = this.tree[column];
+    for (const way of this.ways.children) way.setAttribute('aria-pressed', String(way.dataset.by === column));
+    this.#order();
+    this.enter(0);
+  }
+
+  /** Parts in order, the heaviest first; what has no weight is left out. */
+  #order() {
+    for (const parts of this.children) parts.sort((a, b) => (this.weight[b] ?? 0) - (this.weight[a] ?? 0));
+  }
+
+  /** What a node is of the whole. */
+  #share(node) {
+    return this.weight === this.tree.ns ? this.tree.ns[node] / this.look.busy_ns : this.weight[node] / this.weight[0];
   }
 
   enter(node) {
@@ -218,7 +239,8 @@ class Icicle {
     const { tree, look } = this;
     const ns = tree.ns[node];
     const step = look.steps ? ` · ${say('each_step', duration(ns / 1e9 / look.steps))}` : '';
-    return `${this.name(node)}\n${percent(ns / look.busy_ns)}${step}`;
+    const moved = this.weight === tree.ns ? '' : ` · ${amount(this.weight[node], 'B')}`;
+    return `${this.name(node)}\n${percent(this.#share(node))}${moved}${step}`;
   }
 
   #key(event) {
@@ -254,10 +276,10 @@ class Icicle {
     const lay = (node, x, w, tier) => {
       boxes.push({ node, x, y: tier * TIER, w });
       let left = x;
-      const scale = w / Math.max(1, tree.ns[node]);
+      const scale = w / Math.max(1, this.weight[node] ?? 0);
       for (const part of this.children[node]) {
-        const its = tree.ns[part] * scale;
-        if (its < 0.6) break;  // the lightest come last
+        const its = (this.weight[part] ?? 0) * scale;
+        if (its < 0.6 || left >= x + w) break;  // the lightest come last
         lay(part, left, Math.min(its, x + w - left), tier + 1);
         left += its;
       }
@@ -289,7 +311,7 @@ class Icicle {
       }
       if (box.w < 34) continue;
       brush.fillStyle = kernel ? inks.on : box.faint ? inks.soft : inks.ink;
-      const words = fitting(brush, `${this.name(box.node)}  ${percent(tree.ns[box.node] / this.look.busy_ns)}`, box.w - 12);
+      const words = fitting(brush, `${this.name(box.node)}  ${percent(this.#share(box.node))}`, box.w - 12);
       brush.fillText(words, box.x + 6, box.y + TIER / 2);
     }
     this.told.textContent = this.#words(this.chosen).replace('\n', ' · ');

@@ -11,8 +11,8 @@ function stepSection(gpu) {
   }
   const { phases } = gpu;
   const shown = el('div', { class: 'phase', 'aria-live': 'polite' });
-  const band = el('div', { class: 'stack phases', role: 'list' }, phases.phases.map((phase, i) => el('button', {
-    type: 'button', role: 'listitem', class: WORK[phase.kind], style: { flex: `${phase.end - phase.start} 1 0` }, 'aria-pressed': 'false',
+  const band = el('div', { class: 'stack phases', role: 'group', 'aria-label': say('sec_step') }, phases.phases.map((phase, i) => el('button', {
+    type: 'button', class: WORK[phase.kind], style: { flex: `${phase.end - phase.start} 1 0` }, 'aria-pressed': 'false',
     title: `${phase.name} ${phase.length}`, onclick: () => choose(i), onfocus: () => choose(i), onpointerenter: () => choose(i),
   }, phase.end - phase.start > 0.08 && el('span', {}, el('b', {}, phase.length), phase.name))));
   const choose = (place) => {
