@@ -62,6 +62,22 @@ def test_a_line_that_waits_for_the_gpu_is_seen_before_its_gaps() -> None:
     assert found.seen[k].mean() > 0.8
 
 
+def test_times_of_stacks_are_put_right_as_the_report_did() -> None:
+    """A clock that is 12 ms early: each gap is still the line's that the host was at by then."""
+    stacks, pm = made(WAITS_IN_TURN)
+    early = replace(
+        stacks.processes[0], time_ns=stacks.processes[0].time_ns - 12_000_000, slack_ns=15_000_000
+    )
+    stacks = replace(stacks, processes=(early,))
+    host = host_causes(stacks, pm)
+    found = gap_causes(stacks, pm, host)
+
+    assert found is not None
+    assert host.offset_s == pytest.approx(0.012, abs=0.001)
+    sleep = next(k for k, c in enumerate(host.causes) if c.frame.line == 13)
+    assert found.seen[sleep][found.length_ns > 20_000_000].mean() > 0.8
+
+
 def test_what_nobody_saw_goes_to_all_gaps_by_their_lengths() -> None:
     """Of a cause that no stack leads to, as where it was told of another moment."""
     stacks, pm = made(WAITS_IN_TURN)

@@ -46,6 +46,11 @@ def test_a_hole_between_windows_is_no_gap() -> None:
     assert gaps(1.0, 1.0, 1.0, 1.0, hole_after=1) == [(0.0, 2.0), (7.0, 9.0)]
 
 
+def test_what_lies_beyond_a_hole_says_nothing_of_where_a_gap_lies() -> None:
+    """The second sample's neighbour is the third, not the empty one before the hole."""
+    assert gaps(1.0, 0.5, 0.2, hole_after=0) == [(0.0, 1.0), (6.5, 7.2)]
+
+
 def test_trifles_are_put_together_and_nothing_is_lost() -> None:
     """A thousand samples with 2 µs each: 2 ms in a hundred gaps of 20 µs, not in a thousand."""
     table, idle = samples(*([0.002] * 1000))
@@ -64,10 +69,11 @@ def test_a_gpu_that_never_rests_has_no_gap() -> None:
 
 
 def test_stamps_that_overlap_make_no_gaps_that_do() -> None:
-    start = np.array([0, 999_000, 2_000_000], np.int64)
-    found = _gaps(Samples(start, start + MS, {}), np.array([1.0, 0.4, 1.0]))
+    start = np.array([0, 995_000, 1_990_000], np.int64)
+    found = _gaps(Samples(start, start + MS, {}), np.array([1.0, 1.0, 0.5]))
 
-    assert found.length_ns.sum() == 2_400_000
+    assert len(found) > 1
+    assert found.length_ns.sum() == 2_500_000
     assert (found.start_ns[1:] >= (found.start_ns + found.length_ns)[:-1]).all()
 
 

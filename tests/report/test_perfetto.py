@@ -23,15 +23,18 @@ import pytest
 from hand_written_look import BASE_NS
 from hand_written_look import Look as HandWrittenLook
 from perfzero.errors import UsageError
-from perfzero.report import perfetto, trace_file
+from perfzero.report import perfetto, perfetto_look, trace_file
 from perfzero.report.analysis import judged_report
+from perfzero.report.identity import identity
 from perfzero.report.json_file import to_json
 from perfzero.report.model import Report
-from perfzero.report.perfetto import changes, identity, waits, write_perfetto
-from perfzero.report.trace_file import MAX_NAME, TraceFile, disjoint, head
+from perfzero.report.perfetto import changes, write_perfetto
+from perfzero.report.perfetto_stacks import waits
+from perfzero.report.trace_file import MAX_NAME, TraceFile, disjoint, head, short
 from perfzero.stacks import GilUse
 from perfzero.store.kineto import read_trace
 from perfzero.store.reader import open_recording
+from perfzero.store.stacks import read_stacks
 from perfzero.store.writer import RecordingWriter
 from perfzero.values import Gap, Gpu, Look, Note, Process, Samples, Window
 from trace_processor import TraceProcessor, open_trace
@@ -193,6 +196,35 @@ def test_kernels_are_those_of_the_look_with_their_module_and_the_launch_that_lea
     assert group == "GPU 0: NVIDIA H200"
 
 
+def test_kernels_of_each_process_lie_below_its_own_gpu():
+    """Two processes train together, each on a GPU that it numbers 0."""
+    found = packets(traced("_looks/ddp")[0])
+    tracks = {p.track_descriptor.uuid: p.track_descriptor for p in found if p.HasField("track_descriptor")}
+    gpus = {}
+    for track in tracks.values():
+        if track.name.startswith("stream "):
+            gpu = tracks[tracks[track.parent_uuid].parent_uuid]
+            gpus.setdefault(track.name.split()[-1], set()).add(gpu.name)
+    looks = {str(look.pid): look.gpus for look in open_recording(RECORDINGS / "_looks/ddp").looks}
+
+    assert gpus == {pid: {f"GPU {index}: NVIDIA H200"} for pid, (index,) in looks.items()}
+    assert {index for (index,) in looks.values()} == {0, 1}
+
+
+def test_a_process_numbers_its_gpus_in_their_order_and_what_it_cannot_mean_is_not_known():
+    look = Look(1, 0, 1, gpus=(5, 2))
+
+    assert [perfetto_look._gpu_of(look, device, {2: 20, 5: 50}) for device in (0, 1, 2, -1)] == [
+        2,
+        5,
+        None,
+        None,
+    ]
+    assert perfetto_look._gpu_of(replace(look, gpus=()), 0, {2: 20}) == 2
+    assert perfetto_look._gpu_of(replace(look, gpus=()), 0, {2: 20, 5: 50}) is None
+    assert perfetto_look._gpu_of(replace(look, gpus=(7,)), 0, {2: 20}) is None
+
+
 def test_modules_lie_within_the_module_that_calls_them(both):
     trace, _ = both
     rows = trace.query(
@@ -224,6 +256,23 @@ def test_stacks_lie_within_each_other_as_calls_do(both):
         "SELECT COUNT(*) FROM slice WHERE category = 'stack' "
         "AND EXTRACT_ARG(arg_set_id, 'debug.text') = 'return other()'"
     )
+
+
+def test_stacks_are_put_right_in_time_as_the_report_did():
+    """Their clock may be off by milliseconds; what the report added to find the causes is added here."""
+    report = judged("_looks/adversaries")
+    (gpu,) = report.gpus
+    begun = []
+    for offset_s in (0.0, 0.25):
+        moved = replace(report, gpus=(replace(gpu, host=replace(gpu.host, offset_s=offset_s)),))
+        into = io.BytesIO()
+        write_perfetto(BOTH, moved, into)
+        found = packets(into.getvalue())
+        (track,) = (p.track_descriptor.uuid for p in found if ", sampled: main" in p.track_descriptor.name)
+        begun.append(next(p.timestamp for p in found if p.track_event.track_uuid == track))
+
+    assert begun[0] in read_stacks(BOTH).processes[0].time_ns
+    assert begun[1] - begun[0] == 250 * MS
 
 
 def test_a_mean_over_a_counter_is_that_of_the_samples_and_what_lies_between_windows_is_null(both):
@@ -446,6 +495,12 @@ def test_what_begins_before_the_one_before_it_ends_begins_then():
     assert list(zip(start.tolist(), end.tolist(), strict=True)) == [(0, 10), (10, 10), (10, 12), (20, 21)]
 
 
+def test_a_name_is_one_line_of_what_can_be_seen():
+    assert short("two\nlines \x1b[31mred\u202e", 99) == "two lines [31mred"
+    assert short("x" * 300, 10) == "x" * 9 + "…"
+    assert short("ten of them", 11) == "ten of them"
+
+
 def test_texts_are_told_once_and_more_than_fit_are_written_out(written, monkeypatch):
     into, trace = written
     monkeypatch.setattr(trace_file, "MAX_TEXTS", 3)
@@ -562,7 +617,7 @@ def test_what_a_stranger_wrote_makes_a_trace_all_the_same(tmp_path):
 
 
 def test_stacks_that_never_end_are_cut_off(monkeypatch):
-    monkeypatch.setattr(perfetto, "MOST_SLICES", 2_000)
+    monkeypatch.setattr(trace_file, "MOST_SLICES", 2_000)
     into = io.BytesIO()
     written = write_perfetto(RECORDINGS / "_stacks/fir", judged("_stacks/fir"), into)
 
@@ -575,7 +630,7 @@ def test_a_look_whose_owners_cannot_be_found_leaves_the_rest(monkeypatch):
     def fails(_: object) -> None:
         raise IndexError
 
-    monkeypatch.setattr(perfetto, "find_owners", fails)
+    monkeypatch.setattr(perfetto_look, "find_owners", fails)
     into = io.BytesIO()
     written = write_perfetto(BOTH, judged("_looks/adversaries"), into)
 

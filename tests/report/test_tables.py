@@ -184,6 +184,19 @@ def test_a_folder_says_what_it_was_made_of(tmp_path: Path) -> None:
     assert told["start_ns"] < told["end_ns"]
 
 
+def test_a_number_has_the_digits_of_its_float32_and_no_more(tmp_path: Path) -> None:
+    """0.1 was stored as 0.1 in float32, which is 0.10000000149011612 in double: nobody measured that."""
+    strange(tmp_path / "recording")
+    for name in ("csv", "parquet"):
+        (tmp_path / name).mkdir()
+    from_csv(tmp_path / "recording", tmp_path / "csv")
+    from_parquet(tmp_path / "recording", tmp_path / "parquet")
+
+    assert (tmp_path / "csv" / "pm-gpu0.csv").read_text().splitlines()[1].split(",")[2] == "0.1"
+    kinds = parquet.read_schema(tmp_path / "parquet" / "pm-gpu0.parquet")
+    assert str(kinds.field("gr_active").type) == "float"
+
+
 def test_json_holds_the_whole_report(tmp_path: Path) -> None:
     from_json(REAL, tmp_path)
 

@@ -199,7 +199,7 @@ def _exported_from(folder: Path) -> str:
 
 
 def _identity(recording: Recording) -> str:
-    from perfzero.report.perfetto import identity
+    from perfzero.report.identity import identity
 
     return identity(recording).hex()
 
@@ -210,7 +210,7 @@ def _expected(kind: ExportFormat, recording: Recording) -> bytes:
         from perfzero.report.tables import json_head
 
         return json_head(recording)
-    from perfzero.report.perfetto import identity
+    from perfzero.report.identity import identity
     from perfzero.report.trace_file import head
 
     return head(identity(recording))

@@ -26,9 +26,9 @@ import numpy as np
 
 from perfzero import __version__
 from perfzero.counters import BY_NAME
+from perfzero.report.identity import identity
 from perfzero.report.json_file import document
 from perfzero.report.model import GpuReport, Report
-from perfzero.report.perfetto import identity
 from perfzero.store.reader import Recording, open_recording
 from perfzero.store.schema import as_json, stream_name
 from perfzero.values import FloatArray, Samples, jsonable

@@ -38,6 +38,9 @@ MAX_TEXT = 1024
 MAX_TEXTS = 200_000
 """Different texts told by number; others are written out, so that memory stays bounded."""
 
+MOST_SLICES = 4_000_000
+"""More are not written of what the host and the looks tell: a file may be made to have any number."""
+
 CHUNK = 1 << 16
 """Packets made at a time: some megabytes."""
 
@@ -88,6 +91,10 @@ class TraceFile:
         for clock in (BOOTTIME, REALTIME):
             packet.clock_snapshot.clocks.add(clock_id=clock, timestamp=began_ns)
         self._put(packet)
+
+    def full(self, more: int = 0) -> bool:
+        """Whether there are, with so many *more*, as many slices as may be."""
+        return self.slices + more > MOST_SLICES
 
     def track(
         self, name: str, parent: int = 0, *, about: str = "", unit: str | None = None, in_order: bool = False
