@@ -132,3 +132,71 @@ def test_the_halves_of_a_real_log_are_told_the_same(monkeypatch: pytest.MonkeyPa
     row = simulated.halves(BEFORE / "own_steps.npz")
 
     assert (row.same, row.found) == (1.0, 1.0)
+
+
+class Products:
+    """As much of PyTorch as the extra work needs: a product takes 30 µs."""
+
+    bfloat16 = "bfloat16"
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.cuda = self
+
+    def randn(self, *_shape: int, **_kind: object) -> str:
+        return "matrix"
+
+    def randn_like(self, _matrix: str) -> str:
+        return "matrix"
+
+    empty_like = randn_like
+
+    def mm(self, _a: str, _b: str, *, out: str) -> None:
+        assert out == "matrix"
+        self.count += 1
+
+    def Event(self, *, enable_timing: bool) -> Products:
+        assert enable_timing
+        return self
+
+    def record(self) -> None:
+        pass
+
+    synchronize = record
+
+    def elapsed_time(self, _end: Products) -> float:
+        return 200 * 0.03
+
+
+def test_the_extra_work_of_a_step_takes_as_long_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = load(monkeypatch, "compare/programs.py")
+    torch = Products()
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    steps = []
+    slower = programs.slower(lambda: steps.append(1), 1080.0)
+    torch.count = 0
+    slower()
+
+    assert len(steps) == 1
+    assert torch.count == 36
+
+
+def test_a_program_of_the_zoo_runs_as_it_is_with_the_work_after_each_step(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The zoo's own loop runs it; nothing of the program is written anew."""
+    programs = load(monkeypatch, "compare/programs.py")
+    (tmp_path / "zoo").mkdir()
+    program = "import loop, sys\nloop.run(lambda: loop.done.append(sys.argv[1:]), args=None, counts={})\n"
+    (tmp_path / "zoo" / "p.py").write_text(program)
+    monkeypatch.setattr(programs, "ROOT", tmp_path)
+    monkeypatch.setattr(programs, "CASES", {"p": ("p.py", "--fix")})
+    monkeypatch.setitem(sys.modules, "loop", programs.loop)
+    done: list[list[str]] = []
+    monkeypatch.setattr(programs.loop, "done", done, raising=False)
+    monkeypatch.setattr(programs.loop, "run", lambda step, **_rest: [step() for _ in range(3)])
+    monkeypatch.setattr(sys, "argv", ["x"])
+    monkeypatch.setattr(programs, "slower", lambda step, extra_us: step if extra_us == 5 else None)
+    programs.of_the_zoo("p", argparse.Namespace(extra_us=5, seconds=1.0, log="l"))
+
+    assert done == [["--fix", "--seconds", "1.0", "--log", "l"]] * 3

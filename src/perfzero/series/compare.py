@@ -85,6 +85,12 @@ MARGIN = 0.01
 FEWEST_STRETCHES = 3
 """The least that show a drift: of two means one cannot say what is drift and what is noise."""
 
+SURELY = 0.9
+"""
+Noise cannot be more than what lies between stretches, as far as that is known: onsets are found to a part of
+a sample, which one step gains and the next loses, more regularly than an AR(1) series allows for.
+"""
+
 LEAST_POINTS = 0.01
 """A share that is smaller than a point wanders as if it were one: by little, whatever the ratio."""
 
@@ -323,9 +329,17 @@ def _run(run: Series, *, scale: Scale) -> _Run | None:
     squares = float(np.sum(share * rest**2))
     r = _alike(rest, np.ones(many - 1, np.bool_), each=many)
     counted = min(even, max(FEWEST_STRETCHES, even * (1 - r) / (1 + r)))
-    noise = _noise(values / unit, weights, place, means / unit)
     # The mean itself follows the drift: what is left around it is too little.
-    return _Run(value, squares / (1 - 1 / counted), noise, many, counted - 1)
+    apart, free = squares / (1 - 1 / counted), counted - 1
+    noise = min(_noise(values / unit, weights, place, means / unit), apart * _at_most(free))
+    return _Run(value, apart, noise, many, free)
+
+
+def _at_most(free: float) -> float:
+    """How many times a variance of *free* values may be what was seen of it, with `SURELY`."""
+    from scipy.special import chdtri
+
+    return free / float(chdtri(free, SURELY))
 
 
 def _unit(value: float, scale: Scale) -> float:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from perfzero.diagnose.evidence import collect
+from perfzero.diagnose.judge import judge
+from perfzero.diagnose.verdict import Event
 from perfzero.errors import UnlikeMachines, UsageError
 from perfzero.report.ledger import measure
 from perfzero.report.ledger.build import build, limits_of
 from perfzero.report.ledger.measure import Iteration, iteration
 from perfzero.report.ledger.model import Ledger
 from perfzero.report.ledger.terminal import words
+from perfzero.store.reader import open_recording
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 
@@ -76,6 +81,21 @@ def test_the_other_way_round_it_is_slower_and_more_than_was_promised(
     assert line.before[1] is not None
     assert line.before[1].word == "less"
     assert found.promises[0].kept == "less"
+
+
+def test_rare_stalls_are_spread_over_all_steps() -> None:
+    """A fifth of the time in four stalls: the program does a fifth fewer steps a second."""
+    recording = open_recording(RECORDINGS / "resnet50_nchw")
+    e = collect(recording.observation(recording.gpus[0].index))
+    diagnosis = judge(e.observation)
+    assert diagnosis.rhythm is not None
+    stall = Event("stall", 4, 0.2, 1.0, None, None)
+    stalled = dataclasses.replace(diagnosis, rhythm=dataclasses.replace(diagnosis.rhythm, events=(stall,)))
+    series, also = measure.series_of(e, stalled)
+    step = series["step_time"]
+
+    assert np.average(step.values, weights=step.weights) == pytest.approx(diagnosis.rhythm.step_s / 0.8)
+    assert also["step_time"] == pytest.approx((0.2 / 2 / 0.8) ** 2)
 
 
 def test_what_fell_is_told_as_fallen_with_its_interval(ledger: Ledger) -> None:

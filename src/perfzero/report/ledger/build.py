@@ -192,15 +192,13 @@ def _promised(verdict: Finding | None) -> tuple[float, float, str]:
 
 def _kept(low: float, high: float, achieved: tuple[float, float, float]) -> Kept:
     """Whether a gain lies within what was promised, so far as it is known: its interval may reach beyond."""
-    value, least, most = achieved
+    _, least, most = achieved
     if not math.isfinite(low):
         return "nothing promised"
     if not (math.isfinite(least) and math.isfinite(most)):
         return "unknown"
-    if low <= value <= high:
-        return "kept"
-    if value > high:
-        return "more" if least > high else "kept"
+    if least > high:
+        return "more"
     return "less" if most < low else "kept"
 
 
