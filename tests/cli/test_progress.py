@@ -135,3 +135,13 @@ def test_a_terminal_that_the_program_writes_to_is_not_ours(
 ) -> None:
     monkeypatch.setattr(module, "is_terminal", terminals.__contains__)
     assert (own_terminal(program=program) is not None) is ours
+
+
+def test_a_line_of_chinese_is_cut_by_the_columns_it_takes() -> None:
+    assert module.cut("perfzero: 观察", 12) == "perfzero: 观"
+    assert module.cut("perfzero: 观察", 13) == "perfzero: 观"
+    assert module.cut("perfzero: 观察", 14) == "perfzero: 观察"
+
+
+def test_progress_is_told_in_chinese() -> None:
+    assert line(NOW, "zh").startswith("perfzero: 观察，")

@@ -8,6 +8,7 @@ from typing import TextIO
 from perfzero.cli.analyze import MANIFEST, RUNS, newest_recording
 from perfzero.errors import NoRecording, PerfzeroError, UsageError
 from perfzero.words.said import say
+from perfzero.words.told import told
 
 LAST = "last"
 """What names the newest recording in ./perfzero-runs, as it is before the new one is begun."""
@@ -29,7 +30,7 @@ def chosen_earlier(named: str, *, report: bool) -> Path:
     return path
 
 
-def compare_with(earlier: Path, path: Path, *, stream: TextIO) -> None:
+def compare_with(earlier: Path, path: Path, *, stream: TextIO, language: str = "en") -> None:
     """
     Say on *stream* how the recording at *path* compares with the *earlier* one.
 
@@ -42,7 +43,7 @@ def compare_with(earlier: Path, path: Path, *, stream: TextIO) -> None:
     try:
         ledger = build([iteration(earlier.name, [earlier]), iteration(path.name, [path])])
     except PerfzeroError as error:
-        print(f"perfzero: {error}", file=stream)
+        print(f"perfzero: {told(error.sentence, language)}", file=stream)
         return
-    show_sentence(ledger, stream=stream)
+    show_sentence(ledger, stream=stream, language=language)
     print(f"  perfzero compare {earlier} {path}\n", file=stream, flush=True)

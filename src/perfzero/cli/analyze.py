@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import sys
-from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from perfzero.cli.formats import Format
+from perfzero.cli.language import Language, lang_option, spoken
 from perfzero.errors import NoRecording, OutputError, UsageError
+from perfzero.words.said import say
 
 RUNS = Path("perfzero-runs")
 """Where `run` and `record` put recordings, below the current folder."""
 
 MANIFEST = "manifest.json"
-
-
-class Language(str, Enum):
-    """The language of the text for people; files are always English."""
-
-    EN = "en"
 
 
 def register(app: typer.Typer) -> None:
@@ -54,7 +49,7 @@ def analyze(
     output: Annotated[
         Format, typer.Option("--format", help="Text for people, or report.json, on stdout.")
     ] = Format.TEXT,
-    language: Annotated[Language, typer.Option("--lang", help="Language of the text.")] = Language.EN,
+    language: Annotated[Language | None, lang_option()] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Write the files and say nothing.")] = False,
 ) -> None:
     """
@@ -64,10 +59,7 @@ def analyze(
     Analysing again replaces them.
     """
     if directory is not None and input_dir is not None:
-        raise UsageError(
-            f"The recording is named twice: {directory} and --input-dir {input_dir}.\n"
-            "Name it once, either way."
-        )
+        raise UsageError(say("usage.twice", directory=directory, input_dir=input_dir))
     recording = directory or input_dir or newest_recording(RUNS)
 
     # Only now: numpy and Arrow take longer to load than a usage error should take to be told.
@@ -81,7 +73,7 @@ def analyze(
     elif not quiet:
         from perfzero.report.terminal import show
 
-        show(report, stream=sys.stdout, language=language.value)
+        show(report, stream=sys.stdout, language=spoken(language))
     if report.unwritten is not None:
         raise OutputError(report.unwritten)
 
@@ -100,8 +92,5 @@ def newest_recording(runs: Path) -> Path:
         except OSError:  # gone between listing and looking
             continue
     if not found:
-        raise NoRecording(
-            f"There is no recording in ./{runs}.\n"
-            "Name one: perfzero analyze DIR. Or make one: perfzero run -- python train.py"
-        )
+        raise NoRecording(say("file.no_runs", runs=runs))
     return max(found)[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
@@ -14,25 +14,31 @@ import typer
 
 from perfzero import __version__
 from perfzero.cli.formats import Format
+from perfzero.cli.language import Language, lang_option, spoken
 from perfzero.errors import InputError, NoGpu, OutputError, UsageError
-from perfzero.text import percent, printable, quantity
+from perfzero.text import percent, printable, quantity, width
+from perfzero.words.said import say
+from perfzero.words.told import told
 
 if TYPE_CHECKING:  # other commands do without it, and without NumPy
     from perfzero.record.kept_roofs import Calibration
 
 ROWS = (
-    ("triad", "device memory, c = a + s b", "bytes/s"),
-    ("copy", "device memory, copy", "bytes/s"),
-    ("l2_chain", "L2, elementwise", "bytes/s"),
-    ("l2_reread", "L2, row sums", "bytes/s"),
-    ("pcie_rx", "PCIe to the GPU", "bytes/s"),
-    ("pcie_tx", "PCIe from the GPU", "bytes/s"),
-    ("bf16", "bf16 product", "flop/s"),
-    ("fp16", "fp16 product", "flop/s"),
-    ("tf32", "tf32 product", "flop/s"),
-    ("fp32", "fp32 product", "flop/s"),
+    ("triad", say("roof.dram"), "bytes/s"),
+    ("copy", say("roof.copy"), "bytes/s"),
+    ("l2_chain", say("roof.l2_chain"), "bytes/s"),
+    ("l2_reread", say("roof.l2"), "bytes/s"),
+    ("pcie_rx", say("roof.pcie_to"), "bytes/s"),
+    ("pcie_tx", say("roof.pcie_from"), "bytes/s"),
+    ("bf16", say("roof.bf16"), "flop/s"),
+    ("fp16", say("roof.fp16"), "flop/s"),
+    ("tf32", say("roof.tf32"), "flop/s"),
+    ("fp32", say("roof.fp32"), "flop/s"),
 )
 """What was measured, in the order it is shown: name, meaning, unit."""
+
+WIDTH = 27
+"""Columns for a meaning: the longest there is, in any language."""
 
 
 def register(app: typer.Typer) -> None:
@@ -59,6 +65,7 @@ def calibrate(
     show: Annotated[bool, typer.Option("--show", help="Only print what was measured earlier.")] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Remove what was measured earlier.")] = False,
     output: Annotated[Format, typer.Option("--format", help="Text for people or JSON.")] = Format.TEXT,
+    language: Annotated[Language | None, lang_option()] = None,
 ) -> None:
     """
     Measure what this GPU can do in practice: memory, L2, PCIe, matrix products.
@@ -67,23 +74,27 @@ def calibrate(
     cupy. Reports of later recordings hold the program against it instead of against a table.
     """
     if show and forget:
-        raise UsageError("--show and --forget exclude each other.\nUse one of them.")
+        raise UsageError(say("usage.show_forget"))
     if not show:
         _refuse_sudo()
+
+    def tell(sentence: str) -> None:
+        print(told(sentence, spoken(language)), file=sys.stderr)
+
     names = () if gpu is None else tuple(part.strip() for part in gpu.split(",") if part.strip())
     if show or forget:
         found = _kept(names) if show else _forget(names)
     else:
-        found = _measure(names, python=python, seconds=seconds, force=force)
+        found = _measure(names, python=python, seconds=seconds, force=force, tell=tell)
     if output is Format.JSON:
         print(json.dumps(to_json(found), indent=2, allow_nan=False))
         return
     for calibration in found:
-        print(words(calibration))
+        print(words(calibration, spoken(language)))
     if forget:
-        print(f"Forgotten: {len(found)}.", file=sys.stderr)
+        tell(say("calibrate.forgotten", count=len(found)))
     elif not found:
-        print("No GPU has been calibrated here. To do so: perfzero calibrate", file=sys.stderr)
+        tell(say("calibrate.nothing"))
 
 
 def to_json(calibrations: Sequence[Calibration]) -> dict[str, object]:
@@ -97,18 +108,23 @@ def to_json(calibrations: Sequence[Calibration]) -> dict[str, object]:
     }
 
 
-def words(calibration: Calibration) -> str:
+def words(calibration: Calibration, language: str = "en") -> str:
     """One calibration for people."""
     day = datetime.fromtimestamp(calibration.measured_ns / 1e9, timezone.utc)
-    lines = [
-        f"{printable(calibration.name)}  {printable(calibration.uuid)}",
-        f"  measured {day:%Y-%m-%d %H:%M} UTC with {printable(calibration.framework)}, "
-        f"driver {printable(calibration.driver) or 'unknown'}",
-    ]
+    framework, driver = printable(calibration.framework), printable(calibration.driver)
+    measured = say(
+        "calibrate.measured",
+        day=f"{day:%Y-%m-%d %H:%M}",
+        framework=framework,
+        driver=driver or say("answer.unknown"),
+    )
+    lines = [f"{printable(calibration.name)}  {printable(calibration.uuid)}", told(measured, language)]
     for name, meaning, unit in ROWS:
         if name in calibration.rates:
+            what = told(meaning, language)
+            beside = " " * (WIDTH - width(what))
             value = quantity(calibration.rates[name], unit)
-            lines.append(f"  {meaning:27} {value:>11}{_held(name, calibration)}")
+            lines.append(f"  {what}{beside} {value:>11}{told(_held(name, calibration), language)}")
     return "\n".join(lines)
 
 
@@ -119,8 +135,8 @@ def _held(name: str, calibration: Calibration) -> str:
     share = percent(calibration.roofs[name])
     clock = calibration.sm_clock_hz.get(name)
     if clock is None:
-        return f"   {share} of the link"
-    return f"   {share} of the peak at {clock / 1e9:.2f} GHz"
+        return say("calibrate.of_link", share=share)
+    return say("calibrate.of_peak", share=share, clock=f"{clock / 1000000000.0:.2f}")
 
 
 def _refuse_sudo() -> None:
@@ -129,13 +145,17 @@ def _refuse_sudo() -> None:
 
     user = invoking_user()
     if user is not None:
-        raise UsageError(
-            f"Through sudo the Python of {user.name} would run as root, and write a file of root's.\n"
-            "It needs no root, so run it without sudo: perfzero calibrate"
-        )
+        raise UsageError(say("calibrate.sudo", user=user.name))
 
 
-def _measure(names: Sequence[str], *, python: str | None, seconds: float, force: bool) -> list[Calibration]:
+def _measure(
+    names: Sequence[str],
+    *,
+    python: str | None,
+    seconds: float,
+    force: bool,
+    tell: Callable[[str], None],
+) -> list[Calibration]:
     from perfzero.record.calibrate import calibrate as measure
     from perfzero.record.calibrate import choose_python, refuse_busy
     from perfzero.record.kept_roofs import own_path, read
@@ -145,19 +165,21 @@ def _measure(names: Sequence[str], *, python: str | None, seconds: float, force:
     read(path)  # what cannot be read is said before the work, not after it
     gpus = nvml.select(names) if names else nvml.discover()
     if not gpus:
-        raise NoGpu("The driver lists no GPU.\nWhat can be read on this machine: perfzero doctor")
+        raise NoGpu(say("gpu.none"))
     chosen = choose_python(python)
     if not force:
         for each in gpus:
             refuse_busy(each)
     found = []
     for each in gpus:
-        print(f"Measuring GPU {each.index}, {printable(each.name)}, with {chosen} ...", file=sys.stderr)
-        found.append(measure(each, python=chosen, seconds=seconds, tell=_say))
+        tell(say("calibrate.measuring", index=each.index, name=printable(each.name), chosen=chosen))
+        found.append(
+            measure(each, python=chosen, seconds=seconds, tell=lambda said: tell(say("main.says", said=said)))
+        )
         # At once, so that it outlasts whatever befalls the next GPU, and beside what stands there by
         # now: another perfzero, on a node with the same home, may have written meanwhile.
         _write(path, [*(c for c in read(path) if not c.of(each)), found[-1]])
-        print(f"Kept in {path}; recordings from now on are held against it.", file=sys.stderr)
+        tell(say("calibrate.kept", path=path))
     return found
 
 
@@ -206,11 +228,4 @@ def _write(path: Path, calibrations: Sequence[Calibration]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, document(calibrations))
     except OSError as error:
-        raise OutputError(
-            f"The roofs cannot be kept in {path}: {error.strerror}.\n"
-            "Choose another folder: XDG_CONFIG_HOME=/a/folder perfzero calibrate"
-        ) from error
-
-
-def _say(sentence: str) -> None:
-    print(f"perfzero: {printable(sentence)}", file=sys.stderr)
+        raise OutputError(say("calibrate.not_kept", path=path, why=error.strerror)) from error

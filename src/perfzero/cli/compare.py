@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from perfzero.cli.analyze import MANIFEST, Language
+from perfzero.cli.analyze import MANIFEST
+from perfzero.cli.language import Language, lang_option, spoken
 from perfzero.errors import NoRecording, OutputError, UsageError
 from perfzero.words.said import say
 
@@ -67,7 +68,7 @@ def compare(
             "--fail-if", metavar="CONDITION", help='Exit with 10 if it holds, e.g. "throughput < -2%".'
         ),
     ] = None,
-    language: Annotated[Language, typer.Option("--lang", help="Language of the text.")] = Language.EN,
+    language: Annotated[Language | None, lang_option()] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing; the exit code tells.")] = False,
 ) -> None:
     """
@@ -98,14 +99,14 @@ def compare(
     ledger = build([iteration(name, paths, gpu=gpu) for name, paths in named], force=force)
     checked = [check(condition, ledger) for condition in conditions]
     for path in output or ():
-        write(path, content(path.suffix, ledger, checked, language=language.value))
+        write(path, content(path.suffix, ledger, checked, language=spoken(language)))
     if not quiet:
         if output_format is TableFormat.TEXT:
             from perfzero.report.ledger.terminal import show
 
-            show(ledger, stream=sys.stdout, language=language.value)
+            show(ledger, stream=sys.stdout, language=spoken(language))
         else:
-            made = content(f".{output_format.value}", ledger, checked, language=language.value)
+            made = content(f".{output_format.value}", ledger, checked, language=spoken(language))
             sys.stdout.write(made.decode())
     for one in checked:
         print(f"perfzero: --fail-if {one.condition.text!r}: {one.outcome}. {one.text}", file=sys.stderr)

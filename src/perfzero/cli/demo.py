@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from perfzero.cli.language import Language, lang_option, spoken
 from perfzero.errors import OutputError, UsageError
+from perfzero.words.said import listed, say
+from perfzero.words.told import told
 
 if TYPE_CHECKING:
     from perfzero.store.reader import Recording
@@ -43,6 +46,7 @@ def demo(
             "--output", "-o", metavar="DIR", help="Where the files go; by default a temporary folder."
         ),
     ] = None,
+    language: Annotated[Language | None, lang_option()] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say the verdict only.")] = False,
 ) -> None:
     """
@@ -56,11 +60,14 @@ def demo(
             print(known)
         return
     if not speed > 0:
-        raise UsageError(f"--speed {speed:g}: a recording is replayed at a speed above 0.")
+        raise UsageError(say("usage.speed", speed=f"{speed:g}"))
     if name not in shipped:
         raise UsageError(
-            f"There is no shipped recording {name!r}.\n"
-            f"There are: {', '.join(shipped) or 'none; this installation of perfzero is incomplete'}."
+            say(
+                "demo.no_recording",
+                name=repr(name),
+                names=listed(shipped) if shipped else say("demo.none_there"),
+            )
         )
 
     from perfzero.report.analysis import analyze
@@ -69,11 +76,11 @@ def demo(
 
     recording = open_recording(shipped[name])
     if not quiet:
-        print(_introduction(name, recording, speed), file=sys.stderr)
+        print(told(_introduction(name, recording, speed), spoken(language)), file=sys.stderr)
     folder = Path(tempfile.mkdtemp(prefix="perfzero-demo-")) if output_dir is None else output_dir
     rerecord(recording, folder, speed=speed, progress=None if quiet else _progress(sys.stderr.isatty()))
     report = analyze(folder)
-    show(report, stream=sys.stdout)
+    show(report, stream=sys.stdout, language=spoken(language))
     if report.unwritten is not None:
         raise OutputError(report.unwritten)
 
@@ -142,10 +149,15 @@ def rerecord(
 
 
 def _introduction(name: str, recording: Recording, speed: float) -> str:
-    gpus = ", ".join(dict.fromkeys(g.name for g in recording.gpus)) or "a GPU"
+    names = dict.fromkeys(gpu.name for gpu in recording.gpus)
     day = datetime.fromtimestamp(recording.manifest.created_ns / 1e9, timezone.utc).date()
-    pace = "at once" if math.isinf(speed) else f"{speed:g} times as fast"
-    return f"A recording of {name} on a real {gpus}, taken {day.isoformat()}, replayed {pace}."
+    return say(
+        "demo.introduction",
+        name=name,
+        gpus=listed(names) if names else say("demo.a_gpu"),
+        day=day.isoformat(),
+        pace=say("demo.at_once") if math.isinf(speed) else say("demo.pace", speed=f"{speed:g}"),
+    )
 
 
 def _progress(on_terminal: bool) -> Callable[[float], None] | None:

@@ -6,6 +6,7 @@ import math
 import re
 
 from perfzero.errors import UsageError
+from perfzero.words.said import say
 
 UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "": 1.0}
 ROUNDING = 1e-9
@@ -21,7 +22,7 @@ def seconds(text: str, *, option: str, low: float, high: float) -> float:
     value = float(match[1]) * unit if match and unit is not None else math.nan
     if not low * (1 - ROUNDING) <= value <= high * (1 + ROUNDING):
         raise UsageError(
-            f"{option} takes a duration from {show(low)} to {show(high)}, such as 500ms or 10s; got {text!r}."
+            say("usage.duration", option=option, least=show(low), most=show(high), text=f"{text!r}")
         )
     return value
 

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from perfzero.cli.analyze import MANIFEST, RUNS, Language, newest_recording
+from perfzero.cli.analyze import MANIFEST, RUNS, newest_recording
 from perfzero.cli.formats import Format
+from perfzero.cli.language import Language, lang_option, spoken
 from perfzero.errors import NoRecording, UsageError
 from perfzero.words.said import say
 
@@ -48,7 +49,7 @@ def log(
         ),
     ] = 5.0,
     output: Annotated[Format, typer.Option("--format", help="Text for people, or JSON.")] = Format.TEXT,
-    language: Annotated[Language, typer.Option("--lang", help="Language of the text.")] = Language.EN,
+    language: Annotated[Language | None, lang_option()] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.")] = False,
 ) -> None:
     """
@@ -81,7 +82,7 @@ def log(
 
         sys.stdout.write(json.dumps(jsonable(document(found)), indent=1, ensure_ascii=False) + "\n")
     elif not quiet:
-        show(found, stream=sys.stdout, language=language.value)
+        show(found, stream=sys.stdout, language=spoken(language))
 
 
 def annotate(note: str, folder: Path | None, *, quiet: bool) -> None:

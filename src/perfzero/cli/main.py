@@ -25,7 +25,10 @@ from typing import Annotated
 import typer
 
 from perfzero import __version__
+from perfzero.cli.language import Asked, spoken
 from perfzero.errors import PerfzeroError
+from perfzero.words.said import say
+from perfzero.words.told import told
 
 COMMANDS: tuple[str, ...] = (
     "run",
@@ -93,13 +96,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line *argv* (without the program's name; None: the process's own) to its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     named = tuple(name for name in COMMANDS if arguments[:1] == [name])
+    asked = Asked()
     try:
         # Not standalone: exceptions come here instead of to typer's own handlers.
         result = typer.main.get_command(build_app(named or COMMANDS))(
-            arguments, prog_name="perfzero", standalone_mode=False
+            arguments, prog_name="perfzero", standalone_mode=False, obj=asked
         )
     except PerfzeroError as error:
-        return _say(str(error), error.exit_code)
+        return _say(error.sentence, error.exit_code, asked)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:
@@ -108,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # typer answers a closed pipe itself, with SystemExit(1), even when not standalone.
         return PIPE_CLOSED if isinstance(stop.__context__, BrokenPipeError) else _exit_code(stop.code)
     except Exception as error:  # noqa: BLE001 - the last stop; nothing may leave as a bare traceback
-        return _usage(error) if _is_usage(error) else _bug(error)
+        return _usage(error, asked) if _is_usage(error) else _bug(error, asked)
     return _exit_code(result)
 
 
@@ -140,25 +144,23 @@ def _is_usage(error: Exception) -> bool:
     )
 
 
-def _usage(error: Exception) -> int:
+def _usage(error: Exception, asked: Asked) -> int:
     context = getattr(error, "ctx", None)
     command = getattr(context, "command_path", "perfzero")
     message = error.format_message()  # type: ignore[attr-defined]
-    return _say(f"{message}\nSee `{command} --help`.", error.exit_code)  # type: ignore[attr-defined]
+    code: int = error.exit_code  # type: ignore[attr-defined]
+    return _say(say("main.see_help", message=message, command=command), code, asked)
 
 
-def _bug(error: Exception) -> int:
+def _bug(error: Exception, asked: Asked) -> int:
     if os.environ.get(DEBUG) == "1":
         traceback.print_exception(error)
-        hint = "Please report it with the traceback above and the output of `perfzero doctor`."
+        hint = say("main.report")
     else:
-        hint = (
-            f"For the traceback, run the same command with {DEBUG}=1; "
-            "please report it with that and the output of `perfzero doctor`."
-        )
-    return _say(f"this is a mistake in perfzero: {type(error).__name__}: {error}\n{hint}", 1)
+        hint = say("main.for_traceback", variable=DEBUG)
+    return _say(say("main.mistake_hint", kind=type(error).__name__, error=error, hint=hint), 1, asked)
 
 
-def _say(message: str, code: int) -> int:
-    print(f"perfzero: {message}", file=sys.stderr)
+def _say(message: str, code: int, asked: Asked) -> int:
+    print(f"perfzero: {told(message, spoken(asked.language))}", file=sys.stderr)
     return code

@@ -15,6 +15,7 @@ from perfzero.cli.formats import Format
 from perfzero.counters import BY_NAME, COUNTERS, Counter
 from perfzero.errors import UsageError
 from perfzero.metric_sets import ChipSet
+from perfzero.words.said import listed, say
 
 
 def register(app: typer.Typer) -> None:
@@ -38,7 +39,7 @@ def metrics(
     Names from CUPTI, DCGM, NVML, Nsight, nvidia-smi and old tutorials can be looked up with --find.
     """
     if chip is not None and find is not None:
-        raise UsageError("--chip and --find answer different questions: ask one at a time.")
+        raise UsageError(say("usage.chip_or_find"))
     if find is not None:
         answer = _found(find)
         text = _found_text(answer)
@@ -60,8 +61,8 @@ def _found(name: str) -> Resolution:
     found = resolve(name)
     if found.known:
         return found
-    nearest = f"Nearest: {', '.join(found.nearest)}" if found.nearest else "See all: perfzero metrics"
-    raise UsageError(f"no counter is called {found.asked!r}.\n{nearest}")
+    nearest = say("metrics.nearest", names=listed(found.nearest)) if found.nearest else say("metrics.all")
+    raise UsageError(say("metrics.no_counter", asked=f"{found.asked!r}", nearest=nearest))
 
 
 def _found_text(found: Resolution) -> str:
@@ -118,8 +119,12 @@ def _of_chip(chip: str) -> tuple[str, dict[int, ChipSet]]:
     if sets:
         return name, sets
     near = get_close_matches(name, table.chips(), n=3, cutoff=0.5)
-    hint = f"Nearest: {', '.join(near)}" if near else f"Known: {', '.join(table.chips())}"
-    raise UsageError(f"no chip is called {chip!r}.\n{hint}")
+    hint = (
+        say("metrics.nearest", names=listed(near))
+        if near
+        else say("metrics.known", names=listed(table.chips()))
+    )
+    raise UsageError(say("metrics.no_chip", chip=f"{chip!r}", hint=hint))
 
 
 def _chip_text(chip: str, sets: dict[int, ChipSet]) -> str:

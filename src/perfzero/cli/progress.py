@@ -18,7 +18,9 @@ import os
 import sys
 
 from perfzero.record.progress import Progress
-from perfzero.text import duration
+from perfzero.text import duration, width
+from perfzero.words.said import joined, say
+from perfzero.words.told import told
 
 TERMINAL = "/dev/tty"
 
@@ -36,8 +38,9 @@ class Voice:
     *silent* says nothing at all.
     """
 
-    def __init__(self, *, silent: bool, terminal: str | None) -> None:
+    def __init__(self, *, silent: bool, terminal: str | None, language: str = "en") -> None:
         self.silent = silent
+        self.language = language
         self._terminal: int | None = None
         self._shown = False
         self._next_s = LINE_AFTER_S
@@ -49,7 +52,7 @@ class Voice:
         """One sentence, on standard error."""
         if not self.silent:
             self._erase()
-            to_stderr(f"perfzero: {text}")
+            to_stderr(f"perfzero: {told(text, self.language)}")
 
     def show(self, progress: Progress) -> None:
         """How far it is: rewrites the line, or writes one if it is time."""
@@ -57,11 +60,14 @@ class Voice:
             return
         if self._terminal is not None:
             if in_foreground(self._terminal):
-                self._write(self._terminal, ERASE + line(progress)[: columns(self._terminal) - 1])
+                self._write(
+                    self._terminal,
+                    ERASE + cut(line(progress, self.language), columns(self._terminal) - 1),
+                )
                 self._shown = True
         elif progress.elapsed_s >= self._next_s:
             self._next_s = 2 * progress.elapsed_s
-            to_stderr(line(progress))
+            to_stderr(line(progress, self.language))
 
     def close(self) -> None:
         """Take the line away. Harmless when called twice."""
@@ -81,17 +87,25 @@ class Voice:
             os.write(terminal, text.encode())
 
 
-def line(progress: Progress) -> str:
+def line(progress: Progress, language: str = "en") -> str:
     """*progress* in one line, e.g. "perfzero: watching, 75 s, step 171 ms, 6,231 samples, 3 lost"."""
-    parts = [progress.state, duration(progress.elapsed_s)]
+    parts = [say(f"progress.{progress.state}"), duration(progress.elapsed_s)]
     if progress.step_s is not None:
-        parts.append(f"step {duration(progress.step_s)}")
+        parts.append(say("progress.step", length=duration(progress.step_s)))
     if progress.samples:
-        lost = f"{progress.lost:,}" if progress.lost else "none"
-        parts += [f"{progress.samples:,} samples", f"{lost} lost"]
+        parts.append(say("progress.samples", count=f"{progress.samples:,}"))
+        lost = progress.lost
+        parts.append(say("progress.lost", count=f"{lost:,}") if lost else say("progress.lost_none"))
     if progress.capped:
-        parts.append("at the power cap")
-    return f"perfzero: {', '.join(parts)}"
+        parts.append(say("progress.capped"))
+    return f"perfzero: {told(joined('join.clauses', parts), language)}"
+
+
+def cut(text: str, columns: int) -> str:
+    """As much of the beginning of *text* as takes *columns* at most."""
+    while width(text) > columns:
+        text = text[:-1]
+    return text
 
 
 def own_terminal(*, program: bool) -> str | None:

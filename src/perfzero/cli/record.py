@@ -21,8 +21,11 @@ from perfzero.cli.against import chosen_earlier, compare_with
 from perfzero.cli.analyze import RUNS
 from perfzero.cli.durations import seconds, show
 from perfzero.cli.formats import Format
+from perfzero.cli.language import Language, lang_option, spoken
 from perfzero.cli.progress import Voice, own_terminal, to_stderr
 from perfzero.errors import PerfzeroError, SourceError, UsageError
+from perfzero.words.said import say
+from perfzero.words.told import told
 
 if TYPE_CHECKING:
     from perfzero.record.policy import Settings
@@ -95,8 +98,9 @@ def spelled_out(arguments: Sequence[str], parameters: Iterable[Any]) -> list[str
             number = next(iter(found[place + 1 :]), "")
             if NUMBER.fullmatch(number):
                 raise UsageError(
-                    f"{UNTIL_SURE} takes its confidence with an equals sign: {UNTIL_SURE}={number}\n"
-                    f"To start a program of the name {number}, put -- before it."
+                    say(
+                        "usage.until_sure", option=UNTIL_SURE, again=UNTIL_SURE, number=number, program=number
+                    )
                 )
             found[place] = f"{UNTIL_SURE}={SURE}"
         elif found[place] in with_value:
@@ -193,6 +197,7 @@ def recording_command(name: str) -> Callable[..., None]:
         output_format: Annotated[
             Format, typer.Option("--format", help="Text for people, or report.json.")
         ] = Format.TEXT,
+        language: Annotated[Language | None, lang_option()] = None,
         quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.")] = False,
     ) -> None:
         open_closed_streams()
@@ -217,7 +222,8 @@ def recording_command(name: str) -> Callable[..., None]:
         as_json = report and output_format is Format.JSON
 
         silent = quiet or as_json
-        voice = Voice(silent=silent, terminal=own_terminal(program=bool(target.command)))
+        terminal = own_terminal(program=bool(target.command))
+        voice = Voice(silent=silent, terminal=terminal, language=spoken(language))
         made = missing_folders(output or RUNS)
         try:
             from perfzero.record.session import Recorder
@@ -249,7 +255,7 @@ def recording_command(name: str) -> Callable[..., None]:
             contradiction = isinstance(error, UsageError) and not isinstance(error.__cause__, OSError)
             if not target.command or contradiction or not isinstance(error, Exception):
                 raise
-            complain(error)
+            complain(error, voice.language)
             raise typer.Exit(max(getattr(error, "exit_code", 0), CANNOT_RECORD)) from None
         finish(recorder, report=report, as_json=as_json, quiet=quiet, voice=voice, made=made, against=earlier)
 
@@ -283,8 +289,14 @@ def confidence(text: str) -> float:
         share = -1.0
     if not LEAST_CONFIDENCE <= share <= MOST_CONFIDENCE:
         raise UsageError(
-            f"{UNTIL_SURE} takes a confidence from {LEAST_CONFIDENCE} to {MOST_CONFIDENCE}, "
-            f"such as {UNTIL_SURE}=0.9; got {text!r}."
+            say(
+                "usage.confidence",
+                option=UNTIL_SURE,
+                least=LEAST_CONFIDENCE,
+                most=MOST_CONFIDENCE,
+                again=UNTIL_SURE,
+                text=f"{text!r}",
+            )
         )
     return share
 
@@ -314,15 +326,12 @@ def chosen_target(program: Sequence[str], *, pid: int | None, gpu: str | None) -
     from perfzero.record.session import Target
 
     if program and pid is not None:
-        raise UsageError("Either start a program (-- CMD) or attach to one (--pid), not both.")
+        raise UsageError(say("usage.either"))
     if not program and pid is None and gpu is None:
-        raise UsageError(
-            "Nothing to watch. Start a program:  perfzero run -- python train.py\n"
-            "attach to one:  perfzero run --pid 4711   or watch a GPU:  perfzero run --gpu 0"
-        )
+        raise UsageError(say("usage.nothing"))
     gpus = tuple(part.strip() for part in gpu.split(",") if part.strip()) if gpu else ()
     if gpu is not None and not gpus:
-        raise UsageError("--gpu takes indices or UUIDs as nvidia-smi -L lists them, e.g. --gpu 0,1")
+        raise UsageError(say("usage.gpu"))
     return Target(command=tuple(program), pid=pid, gpus=gpus)
 
 
@@ -349,25 +358,30 @@ def chosen_settings(
             "--profiling-interval": interval is not None,
         }
         for option in (name for name, given in options.items() if given):
-            raise UsageError(f"--source {source.value} opens no sampling session: it has no {option}.")
+            raise UsageError(say("usage.source", source=source.value, option=option))
     if continuous and (window or every):
-        raise UsageError("--continuous samples all the time: it has no --window and no --every.")
+        raise UsageError(say("usage.continuous"))
     if continuous and zoom and zoom != "off":
-        raise UsageError("--continuous keeps one session open: it has no --zoom.")
+        raise UsageError(say("usage.continuous_zoom"))
     if interval is not None and interval < 1:
-        raise UsageError("--profiling-interval takes a number of steps, 1 or more.")
+        raise UsageError(say("usage.interval"))
     window_s = seconds(window, option="--window", low=0.01, high=3600) if window else None
     every_s = seconds(every, option="--every", low=0.01, high=86400) if every else None
     if (window_s or DEFAULTS.window_s) > (every_s or DEFAULTS.every_s):
-        raise UsageError("--window is longer than --every; to sample all the time use --continuous.")
+        raise UsageError(say("usage.window"))
     period_s = 1e-3 if continuous else Settings().period_ns * 1e-9
     if sample_period:
         period_s = seconds(sample_period, option="--sample-period", low=SHORTEST_PERIOD_S, high=1.0)
     length_s = window_s or DEFAULTS.window_s
     if not continuous and round(length_s / period_s) < LEAST_SAMPLES:
         raise UsageError(
-            f"A window of {show(length_s)} holds fewer than {LEAST_SAMPLES} samples {show(period_s)} apart.\n"
-            f"Make it longer, --window {show(LEAST_SAMPLES * period_s)}, or use --continuous."
+            say(
+                "usage.few_samples",
+                window=show(length_s),
+                least=LEAST_SAMPLES,
+                period=show(period_s),
+                longer=show(LEAST_SAMPLES * period_s),
+            )
         )
     zoom_ns = Settings().zoom_period_ns
     if zoom == "off":
@@ -406,9 +420,7 @@ def free_folder(parent: Path, target: Target) -> Path:
         except FileExistsError:
             path, number = base.with_name(f"{base.name}-{number}"), number + 1
         except OSError as error:
-            raise UsageError(
-                f"No recording can be written to {path}: {error.strerror}.\nChoose another folder with -o."
-            ) from error
+            raise UsageError(say("file.unwritable", path=path, why=error.strerror)) from error
         else:
             return path
 
@@ -450,25 +462,26 @@ def finish(
         except Exception as error:  # noqa: BLE001 - whatever it is, the program must be waited for
             trouble = trouble or error
     voice.close()
-    say = voice.say
     if not (command and recorder.watched.running):
         recorder.watched.restore_signals()  # from here on they can only be meant for us
     try:
         if trouble is not None:
             if not command:
                 raise trouble
-            complain(trouble)
+            complain(trouble, voice.language)
         if report and not isinstance(trouble, SourceError):
-            tell(path, as_json=as_json, quiet=quiet, to_stdout=not command)
+            tell(path, as_json=as_json, quiet=quiet, to_stdout=not command, language=voice.language)
             if against is not None and not (quiet or as_json):
-                compare_with(against, path, stream=sys.stderr if command else sys.stdout)
+                compare_with(
+                    against, path, stream=sys.stderr if command else sys.stdout, language=voice.language
+                )
         elif trouble is None:
-            say(f"recorded in {path}\n          perfzero analyze {path}")
+            voice.say(say("run.recorded", path=path, again=path))
     except BaseException as error:
         if not command:
             raise
-        complain(error)
-        say(f"what was recorded is in {path}\n          perfzero analyze {path}")
+        complain(error, voice.language)
+        voice.say(say("run.was_recorded", path=path, again=path))
     finally:
         give_to_invoker(path, made, report=report)
     code = recorder.wait()
@@ -478,7 +491,7 @@ def finish(
         raise typer.Exit(end_like(code))
 
 
-def tell(path: Path, *, as_json: bool, quiet: bool, to_stdout: bool) -> None:
+def tell(path: Path, *, as_json: bool, quiet: bool, to_stdout: bool, language: str = "en") -> None:
     """Judge the recording and show the verdict."""
     from perfzero.report.analysis import analyze
 
@@ -492,19 +505,19 @@ def tell(path: Path, *, as_json: bool, quiet: bool, to_stdout: bool) -> None:
     elif not quiet:
         from perfzero.report.terminal import show as show_report
 
-        show_report(report, stream=stream)
+        show_report(report, stream=stream, language=language)
     if report.unwritten is not None and not as_json:
-        to_stderr(f"perfzero: {report.unwritten}")
+        to_stderr(f"perfzero: {told(report.unwritten, language)}")
 
 
-def complain(error: BaseException) -> None:
+def complain(error: BaseException, language: str = "en") -> None:
     """Say what went wrong with us; the program is not affected."""
     if isinstance(error, PerfzeroError):
-        text = str(error)
+        text = told(error.sentence, language)
     elif isinstance(error, KeyboardInterrupt):
-        text = "interrupted"
+        text = told(say("main.interrupted"), language)
     else:
-        text = f"this is a mistake in perfzero: {type(error).__name__}: {error}"
+        text = told(say("main.mistake", kind=type(error).__name__, error=error), language)
         if os.environ.get("PERFZERO_DEBUG") == "1":
             text += "\n" + "".join(traceback.format_exception(error))
     to_stderr(f"perfzero: {text}")

@@ -9,7 +9,10 @@ from typing import Annotated
 
 import typer
 
+from perfzero.cli.language import Language, lang_option, spoken
 from perfzero.errors import UsageError
+from perfzero.words.said import say
+from perfzero.words.told import told
 
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
 
@@ -33,6 +36,7 @@ def trim(
         bool, typer.Option("--redact", help="Take out host name, paths and serial numbers as well.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a recording in OUT.")] = False,
+    language: Annotated[Language | None, lang_option()] = None,
 ) -> None:
     """
     Make a recording small enough to attach to an issue.
@@ -50,11 +54,12 @@ def trim(
     done = trim_recording(
         opened, to=output, from_s=from_s, until_s=until_s, max_bytes=max_bytes, redact=redact, force=force
     )
-    for doubt in opened.doubts:
-        print(f"Doubt: {doubt}", file=sys.stderr)
-    for sentence in done.done:
-        print(f"Trimmed: {sentence}.", file=sys.stderr)
-    print(f"{done.path}: {done.size / 1000:,.0f} KB, was {done.size_before / 1000:,.0f} KB.", file=sys.stderr)
+    said = [*(say("trim.doubt", doubt=doubt) for doubt in opened.doubts)]
+    said += [say("trim.done", sentence=sentence) for sentence in done.done]
+    before = f"{done.size_before / 1000:,.0f}"
+    said.append(say("trim.size", path=done.path, size=f"{done.size / 1000:,.0f}", before=before))
+    for sentence in said:
+        print(told(sentence, spoken(language)), file=sys.stderr)
 
 
 def parse_size(text: str) -> int:
@@ -62,5 +67,5 @@ def parse_size(text: str) -> int:
     found = re.fullmatch(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>[kmg]i?)?b?", text.strip(), re.IGNORECASE)
     size = int(float(found["number"]) * _UNITS[(found["unit"] or "").lower()]) if found else 0
     if size <= 0:
-        raise UsageError(f"{text!r} is no size.\nGive one like this: --max-size 400KB")
+        raise UsageError(say("usage.size", text=f"{text!r}"))
     return size

@@ -21,6 +21,7 @@ from typing import Literal, Protocol, TypeVar
 
 from perfzero.errors import SourceError
 from perfzero.values import Gpu, Tier
+from perfzero.words.said import first_line, say
 
 CAPABILITIES = {"CAP_SYS_ADMIN": 21, "CAP_PERFMON": 38}
 """The bits of CapEff that matter (linux/capability.h)."""
@@ -211,9 +212,9 @@ def find_unlocks(facts: Facts) -> list[Unlock]:
     if "no library" in answers or (facts.gpus and not facts.libraries):
         found.append(
             Unlock(
-                "hardware counters: they need a libcupti of CUDA 12.6 or later",
+                say("unlock.libcupti"),
                 "pip install 'perfzero[cupti]'",
-                "torch and every CUDA toolkit bring one too; PERFZERO_CUPTI=/path/to/libcupti.so.13 names it",
+                say("unlock.libcupti_note"),
             )
         )
     if "denied" in answers or ("not tried" in answers and permitted(facts) is False):
@@ -223,23 +224,23 @@ def find_unlocks(facts: Facts) -> list[Unlock]:
     if any(g.gpu.mig for g in facts.gpus):
         found.append(
             Unlock(
-                "counters of the whole GPU: it is divided by MIG, which offers none",
+                say("unlock.mig"),
                 "",
-                "whoever administers the GPU can undivide it; MIG devices get the board's state only",
+                say("unlock.mig_note"),
             )
         )
     if any(g.virtualization == "vgpu" for g in facts.gpus):
         found.append(
             Unlock(
-                "hardware counters in this virtual machine",
+                say("unlock.vgpu"),
                 "",
-                "on the hypervisor: set the vGPU plugin parameter enable_profiling=1 and restart the machine",
+                say("unlock.vgpu_note"),
             )
         )
     if facts.container and facts.gpus and all(not g.processes for g in facts.gpus):
         found.append(
             Unlock(
-                "which processes use the GPU: a container shows only its own",
+                say("unlock.processes"),
                 "docker run --pid=host ...",
             )
         )
@@ -248,25 +249,23 @@ def find_unlocks(facts: Facts) -> list[Unlock]:
 
 def _see_the_gpu(facts: Facts) -> Unlock:
     if facts.wsl:
-        return Unlock("the GPU: it comes with the NVIDIA driver of Windows", "wsl --update")
+        return Unlock(say("unlock.wsl"), "wsl --update")
     if facts.container:
         return Unlock(
-            "the GPU: this container was started without it",
+            say("unlock.container"),
             "docker run --gpus all --cap-add SYS_ADMIN --pid=host ...",
         )
-    return Unlock(
-        "the GPU: no driver answers", "nvidia-smi", "see what it says; without a GPU: perfzero demo"
-    )
+    return Unlock(say("unlock.driver"), "nvidia-smi", say("unlock.driver_note"))
 
 
 def _permission(facts: Facts) -> list[Unlock]:
-    what = "hardware counters: the driver keeps them for administrators"
+    what = say("unlock.admins")
     if facts.gvisor:
         return [
             Unlock(
-                "hardware counters: the sandbox (gVisor) lets them through only where it is told to",
+                say("unlock.gvisor"),
                 "runsc --nvproxy --nvproxy-allowed-driver-capabilities=all ...",
-                "and NVIDIA_DRIVER_CAPABILITIES=all (or ...,profiling) in the container",
+                say("unlock.gvisor_note"),
             )
         ]
     if facts.container:
@@ -274,46 +273,42 @@ def _permission(facts: Facts) -> list[Unlock]:
             Unlock(
                 what,
                 "docker run --cap-add SYS_ADMIN ...",
-                "newer drivers are content with --cap-add PERFMON; in Kubernetes: "
-                "securityContext.capabilities.add",
+                say("unlock.perfmon"),
             ),
-            _for_good("and for all users of the host, on the host"),
+            _for_good(say("unlock.on_host")),
         ]
     if facts.root:  # root without the capability, or a driver that says no for another reason
-        return [_for_good("for all users")]
+        return [_for_good(say("unlock.for_all"))]
     return [
-        Unlock(what, "sudo perfzero run -- ...", "for this run"),
-        _for_good("for all users"),
+        Unlock(what, "sudo perfzero run -- ...", say("unlock.this_run")),
+        _for_good(say("unlock.for_all")),
     ]
 
 
 def _for_good(whom: str) -> Unlock:
     return Unlock(
-        f"hardware counters without root, for good, {whom}",
+        say("unlock.for_good", whom=whom),
         "echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0'"
         " | sudo tee /etc/modprobe.d/perfzero.conf",
-        "then reboot, or unload and load the nvidia modules; on Debian and Ubuntu first: "
-        "sudo update-initramfs -u",
+        say("unlock.for_good_note"),
     )
 
 
 def _free_the_counters(facts: Facts) -> list[Unlock]:
-    what = "hardware counters: another tool holds them"
+    what = say("unlock.busy")
     found = []
     tools = {h.tool for h in facts.holders}
     if "DCGM" in tools:
-        found.append(
-            Unlock(f"{what} (DCGM)", "dcgmi profile --pause", "and afterwards: dcgmi profile --resume")
-        )
+        found.append(Unlock(say("unlock.dcgm", what=what), "dcgmi profile --pause", say("unlock.dcgm_note")))
     for holder in facts.holders:
         if holder.tool != "DCGM":
             found.append(
-                Unlock(f"{what} (perhaps {holder.tool}, process {holder.pid})", "", "wait until it has ended")
+                Unlock(
+                    say("unlock.perhaps", what=what, tool=holder.tool, pid=holder.pid), "", say("unlock.wait")
+                )
             )
     if not found:
-        found.append(
-            Unlock(what, "dcgmi profile --pause", "if DCGM runs outside this container or on the host")
-        )
+        found.append(Unlock(what, "dcgmi profile --pause", say("unlock.dcgm_outside")))
     return found
 
 
@@ -336,17 +331,17 @@ def _examine_gpu(machine: Probe, gpu: Gpu, *, sudo: bool, quick: bool) -> GpuFac
 def choose_tier(pm: PmAnswer, *, gpm: bool) -> tuple[Tier, str]:
     """How closely a GPU can be watched now, and why (not closer)."""
     if pm.status == "ok":
-        how = "through sudo, for the sampler alone" if pm.through_sudo else "hardware counters can be sampled"
+        how = say("doctor.through_sudo") if pm.through_sudo else say("doctor.can")
         return "pm", how
     why = {
-        "busy": "another tool holds the hardware counters",
-        "denied": "the driver keeps the hardware counters for administrators",
-        "no library": "there is no usable libcupti",
-        "not tried": "hardware counters were not tried",
-    }.get(pm.status, pm.text.splitlines()[0] if pm.text else "hardware counters cannot be sampled")
+        "busy": say("doctor.busy"),
+        "denied": say("doctor.denied"),
+        "no library": say("doctor.no_usable"),
+        "not tried": say("doctor.untried"),
+    }.get(pm.status, first_line(pm.text) if pm.text else say("doctor.cannot"))
     if gpm:
-        return "gpm", f"{why}; NVML GPM gives averages"
-    return "nvml", f"{why}, and this GPU has no GPM: only clocks, power and nvidia-smi's number are left"
+        return "gpm", say("doctor.averages_only", why=why)
+    return "nvml", say("doctor.no_gpm_either", why=why)
 
 
 def _try_pm(machine: Probe, gpu: Gpu, *, sudo: bool) -> PmAnswer:
@@ -361,8 +356,8 @@ def _gpus(machine: Probe) -> tuple[tuple[Gpu, ...], str | None]:
     try:
         gpus = tuple(machine.gpus())
     except SourceError as error:
-        return (), str(error).splitlines()[0]
-    return gpus, None if gpus else "the driver shows no GPU"
+        return (), first_line(error.sentence)
+    return gpus, None if gpus else say("doctor.shows_none")
 
 
 def _asked(ask: Callable[[], T], *, default: T) -> T:

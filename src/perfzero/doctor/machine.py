@@ -19,6 +19,7 @@ import perfzero
 from perfzero.doctor.examine import FoundLibrary, PmAnswer, PmStatus
 from perfzero.errors import DeviceBusy, NoLibrary, NotPermitted, NotSupported, SourceError
 from perfzero.values import Gpu
+from perfzero.words.said import say
 
 PROBE_S = 30.0
 """How long one try of PM sampling may take (half a second on an H200) before it is given up."""
@@ -112,7 +113,7 @@ class Machine:
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            return PmAnswer("failed", f"the try of PM sampling did not end: {type(error).__name__}")
+            return PmAnswer("failed", say("doctor.try_no_end", name=type(error).__name__))
         return parse_answer(done.stdout, done.stderr, done.returncode, through_sudo=sudo)
 
 
@@ -122,8 +123,8 @@ def parse_answer(stdout: str, stderr: str, code: int, *, through_sudo: bool) -> 
         said = json.loads(stdout.splitlines()[-1])
         return PmAnswer(**said, through_sudo=through_sudo)
     except (IndexError, ValueError, TypeError):
-        last = stderr.strip().splitlines()[-1:] or [f"exit code {code}"]
-        return PmAnswer("failed", f"the try of PM sampling broke off: {last[0]}")
+        last = stderr.strip().splitlines()[-1:] or [say("exit_code", code=code)]
+        return PmAnswer("failed", say("doctor.try_broke_off", last=last[0]))
 
 
 def try_here(uuid: str) -> int:

@@ -49,16 +49,18 @@ def _present(hints: Sequence[str]) -> tuple[FoundLibrary, ...]:
     places: list[tuple[str, str]] = []
     for folder in map(glob.escape, [*sys.path, *hints]):
         places += [
-            (f"{folder}/nvidia/cu*/lib/libcupti.so.*", "Python package"),
-            (f"{folder}/nvidia/cuda_cupti/lib/libcupti.so.*", "Python package"),
+            (f"{folder}/nvidia/cu*/lib/libcupti.so.*", say("origin.package")),
+            (f"{folder}/nvidia/cuda_cupti/lib/libcupti.so.*", say("origin.package")),
         ]
     for root in filter(None, (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"))):
-        places.append((f"{glob.escape(root)}/extras/CUPTI/lib64/libcupti.so.[1-9][0-9]", "CUDA toolkit"))
+        places.append(
+            (f"{glob.escape(root)}/extras/CUPTI/lib64/libcupti.so.[1-9][0-9]", say("origin.toolkit"))
+        )
     places += [
-        ("/usr/local/cuda*/extras/CUPTI/lib64/libcupti.so.[1-9][0-9]", "CUDA toolkit"),
-        ("/usr/local/cuda*/targets/*/lib/libcupti.so.[1-9][0-9]", "CUDA toolkit"),
-        ("/usr/lib/*-linux-gnu/libcupti.so.[1-9][0-9]", "system package"),
-        ("/usr/lib64/libcupti.so.[1-9][0-9]", "system package"),
+        ("/usr/local/cuda*/extras/CUPTI/lib64/libcupti.so.[1-9][0-9]", say("origin.toolkit")),
+        ("/usr/local/cuda*/targets/*/lib/libcupti.so.[1-9][0-9]", say("origin.toolkit")),
+        ("/usr/lib/*-linux-gnu/libcupti.so.[1-9][0-9]", say("origin.system")),
+        ("/usr/lib64/libcupti.so.[1-9][0-9]", say("origin.system")),
     ]
     found: dict[Path, tuple[int, FoundLibrary]] = {}
     for pattern, origin in places:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from perfzero.words.en.agents import AGENTS
+from perfzero.words.en.commands import COMMANDS
 from perfzero.words.en.compare import COMPARE
 from perfzero.words.en.files import FILES
 from perfzero.words.en.joints import JOINTS
@@ -17,6 +18,7 @@ from perfzero.words.en.verdicts import VERDICTS
 
 CATALOGUE: Mapping[str, str] = {
     **JOINTS,
+    **COMMANDS,
     **SOURCES,
     **AGENTS,
     **RECORDER,

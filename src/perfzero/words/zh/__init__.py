@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from perfzero.words.zh.agents import AGENTS
+from perfzero.words.zh.commands import COMMANDS
 from perfzero.words.zh.compare import COMPARE
 from perfzero.words.zh.files import FILES
 from perfzero.words.zh.joints import JOINTS
@@ -17,6 +18,7 @@ from perfzero.words.zh.verdicts import VERDICTS
 
 CATALOGUE: Mapping[str, str] = {
     **JOINTS,
+    **COMMANDS,
     **SOURCES,
     **AGENTS,
     **RECORDER,
