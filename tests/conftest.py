@@ -52,18 +52,22 @@ class Survey:
 
 
 @pytest.fixture(autouse=True)
-def in_english(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the language of whoever runs the tests."""
-    monkeypatch.setenv("LC_ALL", "C.UTF-8")
-
-
-@pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:
     """Fail a test that leaves something behind."""
     before = Survey.take()
     yield
     left = before.left_for_good()
     assert not left, "the test left behind: " + ", ".join(left)
+
+
+@pytest.fixture(autouse=True)
+def speak_english(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Whatever the language of whoever runs the tests.
+
+    Fixtures of a file are set up by name: this one after the check above, which must find nothing patched.
+    """
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
 
 
 @pytest.fixture

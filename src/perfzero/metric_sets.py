@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from perfzero.errors import PerfzeroError
+from perfzero.words.said import say
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +73,7 @@ def load() -> MetricSets:
         text = files("perfzero").joinpath("data", "metric_sets.json").read_text(encoding="utf-8")
         return parse(json.loads(text))
     except (OSError, ValueError) as error:
-        raise PerfzeroError(
-            f"The table of checked metric sets cannot be used: {error}.\n"
-            "It is part of perfzero, so this installation is incomplete. Install perfzero again."
-        ) from None
+        raise PerfzeroError(say("sets.unusable", why=error)) from None
 
 
 def parse(data: object) -> MetricSets:

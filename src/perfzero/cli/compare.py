@@ -15,6 +15,7 @@ from perfzero.cli.analyze import MANIFEST
 from perfzero.cli.language import Language, lang_option, spoken
 from perfzero.errors import NoRecording, OutputError, UsageError
 from perfzero.words.said import say
+from perfzero.words.told import told
 
 if TYPE_CHECKING:
     from perfzero.report.ledger.conditions import Checked
@@ -109,7 +110,13 @@ def compare(
             made = content(f".{output_format.value}", ledger, checked, language=spoken(language))
             sys.stdout.write(made.decode())
     for one in checked:
-        print(f"perfzero: --fail-if {one.condition.text!r}: {one.outcome}. {one.text}", file=sys.stderr)
+        said = say(
+            "fail_if.checked",
+            condition=repr(one.condition.text),
+            outcome=say(f"fail_if.{one.outcome}"),
+            text=one.text,
+        )
+        print(told(said, spoken(language)), file=sys.stderr)
     if any(one.outcome == "holds" for one in checked):
         raise typer.Exit(FAILED)
 

@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from perfzero.cli.analyze import RUNS, newest_recording
-from perfzero.cli.progress import ERASE, TERMINAL, columns, in_foreground, own_terminal
+from perfzero.cli.language import Language, lang_option, spoken
+from perfzero.cli.progress import ERASE, TERMINAL, columns, cut, in_foreground, own_terminal
 from perfzero.errors import OutputError, UsageError
+from perfzero.words.said import say
+from perfzero.words.told import told
 
 if TYPE_CHECKING:
     from perfzero.report.model import Report
@@ -77,6 +80,7 @@ def export(
     force: Annotated[
         bool, typer.Option("--force", help="Replace what another recording left in OUT.")
     ] = False,
+    language: Annotated[Language | None, lang_option()] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Write the files and say nothing.")] = False,
 ) -> None:
     """
@@ -87,9 +91,7 @@ def export(
     into the recording's folder: trace.pftrace, csv/, samples.json, parquet/.
     """
     if every_sample and kind is not ExportFormat.PERFETTO:
-        raise UsageError(
-            f"--every-sample is for Perfetto: {kind.value} has every sample anyway.\nLeave it out."
-        )
+        raise UsageError(say("usage.every_sample", kind=kind.value))
     path = directory or newest_recording(RUNS)
 
     # Only now: numpy and Arrow take longer to load than a usage error should take to be told.
@@ -99,8 +101,8 @@ def export(
     recording = open_recording(path)
     to = output or path / PLACES[kind]
     _refuse_to_replace(to, kind, recording, force=force)
-    with _progress(silent=quiet) as tell:
-        tell("judging")
+    with _progress(silent=quiet, language=spoken(language)) as tell:
+        tell(say("export.judging"))
         report = judged_report(path)
         try:
             to.parent.mkdir(parents=True, exist_ok=True)
@@ -109,12 +111,11 @@ def export(
             # Arrow puts its own words around the system's.
             why = os.strerror(error.errno) if error.errno else str(error)
             raise OutputError(
-                f"{to} could not be written: {why}. Nothing was left there.\n"
-                f"Make room, or write elsewhere: perfzero export {path} --format {kind.value} -o OUT"
+                say("export.not_written", to=to, why=why, path=path, kind=kind.value)
             ) from error
     if not quiet:
         for line in said:
-            print(line, file=sys.stderr)
+            print(told(line, spoken(language)), file=sys.stderr)
 
 
 def _write(
@@ -128,15 +129,20 @@ def _write(
 
         with whole_file(to) as file:
             written = write_perfetto(path, report, file, every_sample=every_sample, tell=tell)
-        said = [f"Doubt: {doubt}" for doubt in written.doubts]
+        said: list[str] = [say("trim.doubt", doubt=doubt) for doubt in written.doubts]
         size = f"{to.stat().st_size / 1e6:,.1f} MB"
-        said.append(f"{to}: {size}, {written.slices:,} slices and {written.values:,} values of counters.")
-        if max(written.merged, written.bursts_merged) > 1:
-            said.append(
-                f"A value stands for up to {written.merged} samples ({written.bursts_merged} in bursts), so "
-                "that a browser can open it; --every-sample keeps them apart."
+        said.append(
+            say(
+                "export.perfetto",
+                to=to,
+                size=size,
+                slices=f"{written.slices:,}",
+                values=f"{written.values:,}",
             )
-        return [*said, "Open it in ui.perfetto.dev; it stays on your machine."]
+        )
+        if max(written.merged, written.bursts_merged) > 1:
+            said.append(say("export.merged", merged=written.merged, bursts=written.bursts_merged))
+        return [*said, say("export.open")]
     from perfzero.report.tables import write_csv, write_json, write_parquet
 
     if kind is ExportFormat.JSON:
@@ -146,7 +152,14 @@ def _write(
     with whole_folder(to) as folder:
         (write_csv if kind is ExportFormat.CSV else write_parquet)(path, report, folder, tell=tell)
     files = list(to.iterdir())
-    return [f"{to}: {len(files)} files, {sum(f.stat().st_size for f in files) / 1e6:,.1f} MB."]
+    return [
+        say(
+            "export.files",
+            to=to,
+            files=len(files),
+            size=f"{sum(f.stat().st_size for f in files) / 1000000.0:,.1f}",
+        )
+    ]
 
 
 def _refuse_to_replace(to: Path, kind: ExportFormat, recording: Recording, *, force: bool) -> None:
@@ -154,31 +167,25 @@ def _refuse_to_replace(to: Path, kind: ExportFormat, recording: Recording, *, fo
     if not os.path.lexists(to):
         return
     if to.is_symlink():
-        raise UsageError(f"{to} is a link, and links are not followed.\nName the place itself with -o.")
+        raise UsageError(say("export.link", to=to))
     if kind in FOLDERS:
         strange = _strange_in(to, kind)
         if strange:
-            raise UsageError(
-                f"{to} holds {strange}, which is no part of an export, and nothing is removed that perfzero "
-                "did not write.\nChoose another folder with -o."
-            )
+            raise UsageError(say("export.strange", to=to, strange=strange))
         if force or not any(to.iterdir()) or _exported_from(to) == _identity(recording):
             return
     elif not to.is_file():
-        raise UsageError(f"{to} is a folder, and {kind.value} is written to a file.\nName one with -o.")
+        raise UsageError(say("export.is_folder", to=to, kind=kind.value))
     elif force or _head(to, len(_expected(kind, recording))) == _expected(kind, recording):
         return
-    raise UsageError(
-        f"{to} is there already, and not of this recording.\n"
-        "Nothing was written. Choose another place with -o, or overwrite it: --force"
-    )
+    raise UsageError(say("export.taken", to=to))
 
 
 def _strange_in(folder: Path, kind: ExportFormat) -> str:
     from perfzero.report.tables import is_ours
 
     if not folder.is_dir():
-        return "a file"
+        return say("export.a_file")
     for entry in sorted(folder.iterdir()):
         if not is_ours(entry.name, kind.value) or not entry.is_file() or entry.is_symlink():
             return repr(entry.name)
@@ -225,7 +232,7 @@ def _head(path: Path, length: int) -> bytes:
 
 
 @contextmanager
-def _progress(*, silent: bool) -> Iterator[Tell]:
+def _progress(*, silent: bool, language: str) -> Iterator[Tell]:
     """Tells what is done now, on one line of our terminal that is rewritten; nothing without one."""
     terminal: Any = None
     if not silent and own_terminal(program=False) is not None:
@@ -239,7 +246,7 @@ def _progress(*, silent: bool) -> Iterator[Tell]:
 
     try:
         yield lambda what: write(
-            f"{ERASE}perfzero: exporting, {what}"[: columns(terminal or 2) + len(ERASE) - 1]
+            ERASE + cut(told(say("export.exporting", what=what), language), columns(terminal or 2) - 1)
         )
     finally:
         write(ERASE)

@@ -15,6 +15,7 @@ from perfzero.cli.durations import seconds, show
 from perfzero.cli.formats import Format
 from perfzero.cli.record import free_folder, give_to_invoker, load_numpy, missing_folders
 from perfzero.errors import NoGpu, UsageError
+from perfzero.words.said import first_line, joined, say
 
 if TYPE_CHECKING:
     from perfzero.live.lines import Glyphs
@@ -65,7 +66,7 @@ def top(
     """
     every_s = seconds(every, option="--every", low=QUICKEST_S, high=SLOWEST_S)
     if gpu is not None and replay is not None:
-        raise UsageError("Either the GPUs of this machine (--gpu) or a recording (--replay), not both.")
+        raise UsageError(say("usage.gpu_or_replay"))
     load_numpy()
     single = once or (output is Format.TEXT and not on_terminal())
     reading = opened(gpu, replay, every_s=every_s)
@@ -101,7 +102,7 @@ def opened(gpu: str | None, replay: Path | None, *, every_s: float) -> Reading:
     else:
         wanted = [part.strip() for part in (gpu or "").split(",") if part.strip()]
         if gpu is not None and not wanted:
-            raise UsageError("--gpu takes indices or UUIDs as nvidia-smi -L lists them, e.g. --gpu 0,1")
+            raise UsageError(say("usage.gpu"))
         reading = Machine(wanted, every_s=every_s)
     try:
         reading.open()
@@ -114,14 +115,13 @@ def doctors_sentence(error: NoGpu) -> str:
     """What `perfzero doctor` says of a machine without a GPU, and the line that would give it one."""
     from perfzero.doctor.examine import examine
     from perfzero.doctor.machine import Machine
-    from perfzero.text import printable
 
     facts = examine(Machine(), quick=True)
-    reason = facts.no_gpu or str(error).splitlines()[0]
-    said = [f"No NVIDIA GPU can be read here: {printable(reason)}"]
+    reason = facts.no_gpu or first_line(error.sentence)
+    said: list[str] = [say("doctor.no_gpu", why=reason)]
     for unlock in facts.unlocks[:1]:
-        said += [f"More: {printable(unlock.gain)}", *([f"  {unlock.command}"] if unlock.command else [])]
-    return "\n".join([*said, "Without a GPU: perfzero top --replay DIR, or perfzero demo"])
+        said += [say("doctor.more", gain=unlock.gain), *([f"  {unlock.command}"] if unlock.command else [])]
+    return joined("join.lines", [*said, say("top.without")])
 
 
 def folder_for_look(gpu: Gpu) -> Path:

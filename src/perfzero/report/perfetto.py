@@ -49,6 +49,7 @@ from perfzero.stacks import HostStacks
 from perfzero.store.reader import Recording, open_recording
 from perfzero.store.stacks import read_stacks
 from perfzero.values import FloatArray, IntArray, Samples
+from perfzero.words.said import say
 
 MOST_VALUES = 5_000_000
 """Of all counters of PM sampling together: 160 MB, which a browser loads in seconds."""
@@ -100,19 +101,19 @@ def write_perfetto(
         tell(f"GPU {gpu.gpu.index}")
         # Opened for each GPU anew: what was read of the one before is let go.
         kernels[gpu.gpu.index] = _gpu(trace, open_recording(path), gpu, stacks, written)
-    tell("the program")
+    tell(say("export.program"))
     program = trace.track(f"program: {' '.join(report.process.command) or 'unknown'}", in_order=True)
     _host(trace, program, recording)
     looks = list({look.file: look for look in recording.looks if look.file}.values())
     for look in looks[:MOST_LOOKS]:
-        tell(f"the look inside process {look.pid}")
+        tell(say("export.look", pid=look.pid))
         written.doubts += look_slices(trace, program, recording.path, look, kernels)
     if len(looks) > MOST_LOOKS:
         written.doubts.append(
             f"Of {len(looks)} looks inside the program the first {MOST_LOOKS} were written."
         )
     if stacks is not None:
-        tell("the stacks")
+        tell(say("export.stacks"))
         written.doubts += stack_slices(trace, program, stacks, offset_ns=_offset_ns(report))
     written.slices, written.values = trace.slices, trace.values
     return written

@@ -25,6 +25,7 @@ from perfzero import text
 from perfzero.errors import UsageError
 from perfzero.report.ledger.metrics import BY_KEY, STEP_RATE
 from perfzero.report.ledger.model import Ledger, Line
+from perfzero.words.said import listed, say
 
 ALIASES = {"throughput": STEP_RATE, "speed": STEP_RATE, "step": "step_time", "clock": "sm_clock"}
 """What people call some metrics."""
@@ -79,17 +80,14 @@ def parse(typed: str) -> Condition:
     """The condition that *typed* is; raises UsageError for anything else, and lists the metrics there are."""
     found = _CONDITION.fullmatch(typed)
     if found is None:
-        raise UsageError(
-            f"--fail-if {typed!r} is no condition.\n"
-            'It names a metric, < or >, and a number: --fail-if "throughput < -2%" or "step_time > 120ms"'
-        )
+        raise UsageError(say("fail_if.no_condition", typed=f"{typed!r}"))
     metric = ALIASES.get(found["metric"], found["metric"])
     if metric not in BY_KEY:
         names = (*ALIASES, *BY_KEY)
         near = difflib.get_close_matches(found["metric"], names, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
+        hint = say("fail_if.near", near=near[0]) if near else ""
         raise UsageError(
-            f"--fail-if knows no metric {found['metric']!r}.{hint}\nThere are: {', '.join(names)}"
+            say("fail_if.no_metric", metric=f"{found['metric']!r}", hint=hint, names=listed(names))
         )
     number = float(found["number"].replace("−", "-").replace(" ", ""))
     below, unit = found["sign"] == "<", found["unit"]
@@ -97,24 +95,44 @@ def parse(typed: str) -> Condition:
     if unit == "%":
         if known.scale == "points":
             raise UsageError(
-                f"--fail-if {typed!r}: {metric} is a share of the time, whose change is told in points.\n"
-                f'Type it like this: --fail-if "{found["metric"]} {found["sign"]} {number:g} points"'
+                say(
+                    "fail_if.is_share",
+                    typed=f"{typed!r}",
+                    metric=metric,
+                    name=found["metric"],
+                    sign=found["sign"],
+                    number=f"{number:g}",
+                )
             )
         return Condition(typed, metric, below, number / 100, "%")
     if unit in _POINTS:
         if known.scale != "points" or known.unit != "ratio":
             raise UsageError(
-                f"--fail-if {typed!r}: {metric} is no share of the time, and has no points.\n"
-                f'Type it like this: --fail-if "{found["metric"]} {found["sign"]} {number:g}%"'
+                say(
+                    "fail_if.no_share",
+                    typed=f"{typed!r}",
+                    metric=metric,
+                    name=found["metric"],
+                    sign=found["sign"],
+                    number=f"{number:g}",
+                )
             )
         return Condition(typed, metric, below, number / 100, "points")
     scale, base = _UNITS.get(unit, (math.nan, "?"))
     if base not in ("", known.unit):
-        fitting = [name for name, (_, b) in _UNITS.items() if b == known.unit] or ["a plain number"]
+        change = "points" if known.scale == "points" and known.unit == "ratio" else "%"
+        fitting = [name for name, (_, b) in _UNITS.items() if b == known.unit] or [
+            say("fail_if.plain_number")
+        ]
         raise UsageError(
-            f"--fail-if {typed!r}: {metric} has no unit {unit!r}.\n"
-            f"Its values take {', '.join(fitting)}; its change takes "
-            f"{'points' if known.scale == 'points' and known.unit == 'ratio' else '%'}."
+            say(
+                "fail_if.no_unit",
+                typed=f"{typed!r}",
+                metric=metric,
+                unit=f"{unit!r}",
+                units=listed(fitting),
+                change=change,
+            )
         )
     return Condition(typed, metric, below, number * scale, "value")
 
@@ -123,35 +141,40 @@ def check(condition: Condition, ledger: Ledger) -> Checked:
     """Whether *condition* holds for the last iteration of *ledger*."""
     line = ledger.line(condition.metric)
     if line is None:
-        return _unknown(condition, f"{condition.metric} was seen in none of the recordings")
+        return _unknown(condition, say("fail_if.seen_nowhere", metric=condition.metric))
     if condition.of == "value":
         return _check_value(condition, line)
     found = line.first[-1]
     last, first = ledger.entries[-1].letter, ledger.entries[0].letter
     if found is None or not math.isfinite(found.value):
-        return _unknown(condition, f"{condition.metric} was not seen in both {first} and {last}")
+        return _unknown(
+            condition, say("fail_if.not_in_both", metric=condition.metric, first=first, last=last)
+        )
     beyond = found.value < condition.number if condition.below else found.value > condition.number
-    share = f"{100 * found.value:+.2g} {'points' if found.scale == 'points' else '%'}"
-    span = f"{100 * found.low:+.2g} to {100 * found.high:+.2g}" if found.known else "no interval"
-    told = f"{condition.metric} of {last} against {first}: {share} ({span})"
+    value = f"{100 * found.value:+.2g}"
+    share = say("fail_if.points", value=value) if found.scale == "points" else f"{value} %"
+    ends = [f"{100 * end:+.2g}" for end in (found.low, found.high)]
+    span = say("fail_if.span", low=ends[0], high=ends[1]) if found.known else say("fail_if.no_interval")
+    told = say("fail_if.change", metric=condition.metric, last=last, first=first, share=share, span=span)
     if not beyond:
         return Checked(condition, "does not hold", told)
     if found.word in ("more", "less"):
         return Checked(condition, "holds", told)
     if found.word == "same":
-        return Checked(condition, "does not hold", f"{told}, no real difference")
+        return Checked(condition, "does not hold", say("fail_if.no_difference", change=told))
     return _unknown(condition, told)
 
 
 def _check_value(condition: Condition, line: Line) -> Checked:
     cell = line.cells[-1]
     if not math.isfinite(cell.value):
-        return _unknown(condition, f"{condition.metric} was not seen in the last recording")
+        return _unknown(condition, say("fail_if.not_in_last", metric=condition.metric))
     beyond = cell.value < condition.number if condition.below else cell.value > condition.number
-    told = f"{condition.metric} is {text.quantity(cell.value, line.unit)}"
+    value = text.quantity(cell.value, line.unit)
+    told = say("fail_if.is", metric=condition.metric, value=value)
     if math.isfinite(cell.low):
         low, high = (text.quantity(end, line.unit) for end in (cell.low, cell.high))
-        told = f"{told} ({low} to {high})"
+        told = say("fail_if.is_between", is_so=told, low=low, high=high)
     if not beyond:
         return Checked(condition, "does not hold", told)
     sure = cell.high < condition.number if condition.below else cell.low > condition.number

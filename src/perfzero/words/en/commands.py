@@ -183,4 +183,70 @@ COMMANDS: Mapping[str, str] = {
     "roof.l2_chain": "L2, elementwise",
     "main.says": "perfzero: {said}",
     "unlock.dcgm": "{what} (DCGM)",
+    "fail_if.checked": "perfzero: --fail-if {condition}: {outcome}. {text}",
+    "fail_if.holds": "holds",
+    "fail_if.does not hold": "does not hold",
+    "fail_if.cannot be told": "cannot be told",
+    "export.program": "the program",
+    "export.look": "the look inside process {pid}",
+    "export.stacks": "the stacks",
+    "export.judging": "judging",
+    "export.exporting": "perfzero: exporting, {what}",
+    "top.without": "Without a GPU: perfzero top --replay DIR, or perfzero demo",
+    "fail_if.no_condition": (
+        "--fail-if {typed} is no condition.\nIt names a metric, < or >, and a number: --fail-if "
+        '"throughput < -2%" or "step_time > 120ms"'
+    ),
+    "fail_if.near": " Did you mean {near}?",
+    "fail_if.no_metric": "--fail-if knows no metric {metric}.{hint}\nThere are: {names}",
+    "fail_if.is_share": (
+        "--fail-if {typed}: {metric} is a share of the time, whose change is told in points.\nType it "
+        'like this: --fail-if "{name} {sign} {number} points"'
+    ),
+    "fail_if.no_share": (
+        "--fail-if {typed}: {metric} is no share of the time, and has no points.\nType it like this: "
+        '--fail-if "{name} {sign} {number}%"'
+    ),
+    "fail_if.plain_number": "a plain number",
+    "fail_if.no_unit": (
+        "--fail-if {typed}: {metric} has no unit {unit}.\nIts values take {units}; its change takes {change}."
+    ),
+    "fail_if.seen_nowhere": "{metric} was seen in none of the recordings",
+    "fail_if.not_in_both": "{metric} was not seen in both {first} and {last}",
+    "fail_if.points": "{value} points",
+    "fail_if.span": "{low} to {high}",
+    "fail_if.no_interval": "no interval",
+    "fail_if.change": "{metric} of {last} against {first}: {share} ({span})",
+    "fail_if.no_difference": "{change}, no real difference",
+    "fail_if.not_in_last": "{metric} was not seen in the last recording",
+    "fail_if.is": "{metric} is {value}",
+    "fail_if.is_between": "{is_so} ({low} to {high})",
+    "usage.every_sample": "--every-sample is for Perfetto: {kind} has every sample anyway.\nLeave it out.",
+    "export.not_written": (
+        "{to} could not be written: {why}. Nothing was left there.\nMake room, or write elsewhere: "
+        "perfzero export {path} --format {kind} -o OUT"
+    ),
+    "export.perfetto": "{to}: {size}, {slices} slices and {values} values of counters.",
+    "export.merged": (
+        "A value stands for up to {merged} samples ({bursts} in bursts), so that a browser can open it; "
+        "--every-sample keeps them apart."
+    ),
+    "export.open": "Open it in ui.perfetto.dev; it stays on your machine.",
+    "export.files": "{to}: {files} files, {size} MB.",
+    "export.link": "{to} is a link, and links are not followed.\nName the place itself with -o.",
+    "export.strange": (
+        "{to} holds {strange}, which is no part of an export, and nothing is removed that perfzero did "
+        "not write.\nChoose another folder with -o."
+    ),
+    "export.is_folder": "{to} is a folder, and {kind} is written to a file.\nName one with -o.",
+    "export.taken": (
+        "{to} is there already, and not of this recording.\nNothing was written. Choose another place "
+        "with -o, or overwrite it: --force"
+    ),
+    "export.a_file": "a file",
+    "usage.gpu_or_replay": "Either the GPUs of this machine (--gpu) or a recording (--replay), not both.",
+    "sets.unusable": (
+        "The table of checked metric sets cannot be used: {why}.\nIt is part of perfzero, so this "
+        "installation is incomplete. Install perfzero again."
+    ),
 }

@@ -16,6 +16,7 @@ JOINTS: Mapping[str, str] = {
     "join.semicolons": "; ",
     "join.sentences": " ",
     "join.nothing": "",
+    "join.lines": "\n",
     "join.dots": " · ",
     "counted.step": "{count} step",
     "counted.steps": "{count} steps",

@@ -170,4 +170,67 @@ COMMANDS: Mapping[str, str] = {
     "roof.l2_chain": "L2，逐元素",
     "main.says": "perfzero: {said}",
     "unlock.dcgm": "{what}（DCGM）",
+    "fail_if.checked": "perfzero: --fail-if {condition}：{outcome}。{text}",
+    "fail_if.holds": "成立",
+    "fail_if.does not hold": "不成立",
+    "fail_if.cannot be told": "无法判断",
+    "export.program": "程序",
+    "export.look": "对进程 {pid} 的深入观察",
+    "export.stacks": "调用栈",
+    "export.judging": "判断",
+    "export.exporting": "perfzero: 正在导出，{what}",
+    "top.without": "没有 GPU：perfzero top --replay DIR，或 perfzero demo",
+    "fail_if.no_condition": (
+        '--fail-if {typed} 不是条件。\n它要给出指标、< 或 > 以及数字：--fail-if "throughput < -2%" 或 '
+        '"step_time > 120ms"'
+    ),
+    "fail_if.near": "是不是指 {near}？",
+    "fail_if.no_metric": "--fail-if 不认识指标 {metric}。{hint}\n有的是：{names}",
+    "fail_if.is_share": (
+        '--fail-if {typed}：{metric} 是时间占比，其变化以百分点计。\n请这样写：--fail-if "{name} {sign} '
+        '{number} points"'
+    ),
+    "fail_if.no_share": (
+        '--fail-if {typed}：{metric} 不是时间占比，没有百分点。\n请这样写：--fail-if "{name} {sign} '
+        '{number}%"'
+    ),
+    "fail_if.plain_number": "纯数字",
+    "fail_if.no_unit": (
+        "--fail-if {typed}：{metric} 没有单位 {unit}。\n它的值可用 {units}；它的变化用 {change}。"
+    ),
+    "fail_if.seen_nowhere": "{metric} 在所有录制中都没有看到",
+    "fail_if.not_in_both": "{metric} 没有同时在 {first} 和 {last} 中看到",
+    "fail_if.points": "{value} 个百分点",
+    "fail_if.span": "{low} 到 {high}",
+    "fail_if.no_interval": "没有区间",
+    "fail_if.change": "{last} 与 {first} 相比的 {metric}：{share}（{span}）",
+    "fail_if.no_difference": "{change}，没有真正的差别",
+    "fail_if.not_in_last": "{metric} 在最后一次录制中没有看到",
+    "fail_if.is": "{metric} 为 {value}",
+    "fail_if.is_between": "{is_so}（{low} 到 {high}）",
+    "usage.every_sample": "--every-sample 用于 Perfetto：{kind} 本来就含每个采样。\n请去掉它。",
+    "export.not_written": (
+        "{to} 写不了：{why}。那里什么也没有留下。\n请腾出空间，或写到别处：perfzero export {path} "
+        "--format {kind} -o OUT"
+    ),
+    "export.perfetto": "{to}：{size}，{slices} 个切片和 {values} 个计数器值。",
+    "export.merged": (
+        "一个值最多代表 {merged} 个采样（细采样中为 {bursts} 个），以便浏览器能打开；--every-sample "
+        "则不合并。"
+    ),
+    "export.open": "请在 ui.perfetto.dev 打开；它只留在你的机器上。",
+    "export.files": "{to}：{files} 个文件，{size} MB。",
+    "export.link": "{to} 是链接，而链接不会被跟随。\n请用 -o 给出它所指的位置。",
+    "export.strange": (
+        "{to} 里有 {strange}，它不是导出的一部分，而不是 perfzero 写的东西从不删除。\n请用 -o 换一个文件夹。"
+    ),
+    "export.is_folder": "{to} 是文件夹，而 {kind} 要写到文件里。\n请用 -o 给出一个文件。",
+    "export.taken": (
+        "{to} 已经存在，而且不属于这次录制。\n什么也没有写。请用 -o 换一个位置，或覆盖它：--force"
+    ),
+    "export.a_file": "一个文件",
+    "usage.gpu_or_replay": "要么是这台机器的 GPU（--gpu），要么是一次录制（--replay），不能两者都要。",
+    "sets.unusable": (
+        "已核对的指标集表不能用：{why}。\n它是 perfzero 的一部分，所以这个安装不完整。请重新安装 perfzero。"
+    ),
 }

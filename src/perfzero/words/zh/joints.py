@@ -16,6 +16,7 @@ JOINTS: Mapping[str, str] = {
     "join.semicolons": "；",
     "join.sentences": "",
     "join.nothing": "",
+    "join.lines": "\n",
     "join.dots": " · ",
     "counted.step": "{count} 步",
     "counted.steps": "{count} 步",
