@@ -24,7 +24,9 @@ from perfzero.report.analysis import FILES, judged_report
 from perfzero.report.terminal import words
 
 DOCS = Path(__file__).parents[1] / "docs"
-README = "README.md"
+READMES = {"README.md": "en", "README.zh-CN.md": "zh"}
+"""Each with what the demo prints in its language."""
+
 DEMO_BEGIN, DEMO_END = "<!-- demo: begin -->", "<!-- demo: end -->"
 NOTICE = "<!-- Written by tools/write_docs.py from the code. Change the code, then run it again. -->"
 
@@ -40,12 +42,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     for page in sorted(options.docs.glob("*.md")):
         if page.name not in PAGES:
             wanted[page] = examples.filled(page.read_text(encoding="utf-8"))
-    readme = options.docs.parent / README
-    if readme.exists():
-        wanted[readme] = with_demo(readme.read_text(encoding="utf-8"))
+    for name, language in READMES.items():
+        readme = options.docs.parent / name
+        if readme.exists():
+            wanted[readme] = with_demo(readme.read_text(encoding="utf-8"), language=language)
     stale = [path for path, text in wanted.items() if _read(path) != text]
     for path in stale:
-        name = README if path == readme else f"docs/{path.name}"
+        name = path.name if path.name in READMES and path.parent != options.docs else f"docs/{path.name}"
         if options.check:
             print(f"{name} is out of date: python tools/write_docs.py", file=sys.stderr)
         else:
@@ -55,12 +58,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if stale and options.check else 0
 
 
-def with_demo(readme: str) -> str:
-    """*readme* with what `perfzero demo` prints between its two marks."""
+def with_demo(readme: str, *, language: str) -> str:
+    """*readme* with what `perfzero demo` prints in *language* between its two marks."""
     before, rest = readme.split(DEMO_BEGIN)
     _, after = rest.split(DEMO_END)
     report = judged_report(shipped_recordings()[DEFAULT])
-    printed = words(replace(report, folder="/tmp/perfzero-demo-.../", files=FILES), width=100).strip("\n")
+    report = replace(report, folder="/tmp/perfzero-demo-.../", files=FILES)
+    printed = words(report, language=language, width=100).strip("\n")
     return f"{before}{DEMO_BEGIN}\n```\n{printed}\n```\n{DEMO_END}{after}"
 
 

@@ -125,3 +125,16 @@ def test_a_folder_in_use_is_not_written_to(tmp_path: Path, original: Path) -> No
     with pytest.raises(UsageError, match="not empty"):
         command.rerecord(open_recording(original), tmp_path / "copy")
     assert (tmp_path / "copy" / "thesis.txt").read_text() == "mine"
+
+
+def test_the_demo_speaks_chinese_as_the_chinese_readme_shows(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    shown = (Path(__file__).parents[2] / "README.zh-CN.md").read_text()
+    screen = shown.partition("<!-- demo: begin -->\n```\n")[2].partition("\n```\n<!-- demo: end -->")[0]
+    assert main_module.main(["demo", "--speed", "inf", "-o", str(tmp_path / "demo"), "--lang", "zh"]) == 0
+    said = capsys.readouterr()
+
+    # The last line is the folder.
+    assert screen.splitlines()[:-1] == said.out.strip("\n").splitlines()[:-1]
+    assert "一次性重放" in said.err

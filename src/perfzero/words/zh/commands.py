@@ -26,7 +26,7 @@ COMMANDS: Mapping[str, str] = {
     "demo.none_there": "没有；这个 perfzero 的安装不完整",
     "demo.no_recording": "没有附带的录制 {name}。\n有的是：{names}。",
     "demo.a_gpu": "一块 GPU",
-    "demo.at_once": "一次放完",
+    "demo.at_once": "一次性",
     "demo.pace": "以 {speed} 倍速度",
     "demo.introduction": "在真实的 {gpus} 上对 {name} 的录制，录于 {day}，{pace}重放。",
     "progress.step": "每步 {length}",
