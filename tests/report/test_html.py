@@ -19,9 +19,10 @@ from perfzero.report.analysis import judged_report
 from perfzero.report.build import Judged, build
 from perfzero.report.html import html, json_in_markup
 from perfzero.report.page_samples import LEVELS, MISSING, block, quantised
-from perfzero.report.page_words import ENGLISH, page_words
+from perfzero.report.page_words import page_words
 from perfzero.report.snippets import SNIPPETS, snippet
 from perfzero.values import Process
+from perfzero.words.catalogue import LANGUAGES
 
 from .conftest import diagnosis, observation, silent_diagnosis, table
 
@@ -115,9 +116,21 @@ def test_the_same_report_gives_the_same_page() -> None:
 
 
 def test_every_language_has_every_phrase() -> None:
-    assert page_words("en") is ENGLISH
-    with pytest.raises(KeyError, match="no page in 'xx'; there are: en"):
+    for language in LANGUAGES:
+        said = page_words(language)
+        assert {key: words.count("%s") for key, words in said.items()} == {
+            key: words.count("%s") for key, words in page_words("en").items()
+        }
+    with pytest.raises(KeyError, match="'xx'; there are: en"):
         page_words("xx")
+
+
+def test_the_page_speaks_chinese() -> None:
+    page = html(judged_report(RECORDINGS / "resnet50_nchw"), language="zh").decode()
+
+    assert '<html lang="zh">' in page
+    assert page_words("zh")["sec_time"] in page
+    assert page_words("en")["sec_time"] not in page
 
 
 def test_samples_come_back_to_a_thousandth_of_what_they_span() -> None:

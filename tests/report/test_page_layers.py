@@ -12,7 +12,7 @@ from perfzero.attribute.breakdown import Breakdown
 from perfzero.report.analysis import judged_report
 from perfzero.report.model import Report
 from perfzero.report.page_layers import VIEWS, looks_of, rows_of
-from perfzero.report.page_words import ENGLISH
+from perfzero.report.page_words import page_words
 from perfzero.report.voice import Voice
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "_looks"
@@ -70,7 +70,7 @@ def test_bytes_stand_beside_modules_and_not_beside_kernels(rows: dict[str, Any],
 
 
 def test_a_look_says_how_it_was_taken_and_whose_it_is(report: Report) -> None:
-    (said,) = looks_of(report, ENGLISH, Voice("en"))
+    (said,) = looks_of(report, page_words("en"), Voice("en"))
     assert said["seen"] == "at 8 steps of the program"
     assert said["gpus"] == [0]
     assert said["first"] == "layers"
@@ -78,5 +78,5 @@ def test_a_look_says_how_it_was_taken_and_whose_it_is(report: Report) -> None:
 
 
 def test_where_nothing_but_kernels_is_known_they_are_shown_first() -> None:
-    (said,) = looks_of(judged_report(RECORDINGS / "decode"), ENGLISH, Voice("en"))
+    (said,) = looks_of(judged_report(RECORDINGS / "decode"), page_words("en"), Voice("en"))
     assert said["first"] == "kernels"

@@ -19,7 +19,19 @@ from perfzero.words.catalogue import LANGUAGES, catalogue
 PACKAGE = Path(perfzero.__file__).parent
 OTHERS = tuple(language for language in LANGUAGES if language != "en")
 
-NAMES = {"clause", "join.dots", "join.lines", "join.nothing", "steps.nvlink", "tier.source", "main.says"}
+NAMES = {
+    "clause",
+    "join.dots",
+    "join.lines",
+    "join.nothing",
+    "steps.nvlink",
+    "tier.source",
+    "main.says",
+    "page.truth_smi",
+    "page.sec_roofline",
+    "page.nav_roofline",
+    "page.track_nvlink",
+}
 """Keys whose words are names or signs, and the same in all languages."""
 
 

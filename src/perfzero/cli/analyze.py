@@ -65,7 +65,7 @@ def analyze(
     # Only now: numpy and Arrow take longer to load than a usage error should take to be told.
     from perfzero.report.analysis import analyze as analyze_recording
 
-    report = analyze_recording(recording, output_dir=output_dir, force=force)
+    report = analyze_recording(recording, output_dir=output_dir, force=force, language=spoken(language))
     if output is Format.JSON:
         from perfzero.report.json_file import to_json
 

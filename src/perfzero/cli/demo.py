@@ -79,7 +79,7 @@ def demo(
         print(told(_introduction(name, recording, speed), spoken(language)), file=sys.stderr)
     folder = Path(tempfile.mkdtemp(prefix="perfzero-demo-")) if output_dir is None else output_dir
     rerecord(recording, folder, speed=speed, progress=None if quiet else _progress(sys.stderr.isatty()))
-    report = analyze(folder)
+    report = analyze(folder, language=spoken(language))
     show(report, stream=sys.stdout, language=spoken(language))
     if report.unwritten is not None:
         raise OutputError(report.unwritten)

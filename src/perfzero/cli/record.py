@@ -496,7 +496,7 @@ def tell(path: Path, *, as_json: bool, quiet: bool, to_stdout: bool, language: s
     from perfzero.report.analysis import analyze
 
     stream = sys.stdout if to_stdout else sys.stderr
-    report = analyze(path)
+    report = analyze(path, language=language)
     if as_json:
         from perfzero.report.json_file import to_json
 

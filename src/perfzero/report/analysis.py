@@ -48,9 +48,17 @@ _KNOWN_REPORT_BYTES = 16 << 20
 """A report.json longer than this was not written by perfzero; it is not read."""
 
 
-def analyze(path: Path | str, *, output_dir: Path | str | None = None, force: bool = False) -> Report:
+def analyze(
+    path: Path | str,
+    *,
+    output_dir: Path | str | None = None,
+    force: bool = False,
+    language: str = "en",
+) -> Report:
     """
     Judge the recording at *path* and write the files into *output_dir*, by default its own folder.
+
+    The page, which is for people, is in *language*; all other files are English.
 
     Raises NoRecording or BrokenRecording where there is nothing to judge, and UsageError where
     *output_dir* holds the results of another recording and *force* is off. A folder that
@@ -61,7 +69,7 @@ def analyze(path: Path | str, *, output_dir: Path | str | None = None, force: bo
     folder = Path(path) if output_dir is None else Path(output_dir)
     if output_dir is not None and not force:
         _refuse_results_of_another(report, folder)
-    return write_files(report, folder)
+    return write_files(report, folder, language=language)
 
 
 def judged_report(path: Path | str) -> Report:
@@ -143,19 +151,19 @@ def explained(diagnosis: Diagnosis, reason: str) -> Diagnosis:
     return replace(diagnosis, doubts=doubts)
 
 
-def write_files(report: Report, folder: Path) -> Report:
+def write_files(report: Report, folder: Path, *, language: str = "en") -> Report:
     """The report with `folder` and `files` filled in, or `unwritten` where writing failed midway."""
     written: list[str] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not report.breakdowns:  # one of before would be taken for part of this report
             (folder / BREAKDOWN_JSON).unlink(missing_ok=True)
-        for name, content in _contents(report):
+        for name, content in _contents(report, language):
             write_whole(folder / name, content())
             written.append(name)
     except OSError as error:
         why = error.strerror or type(error).__name__
-        missing = ", ".join(name for name, _ in _contents(report) if name not in written)
+        missing = ", ".join(name for name, _ in _contents(report, language) if name not in written)
         unwritten = say(
             "write.unwritten", folder=folder, missing=missing, why=why, recording=report.recording
         )
@@ -163,13 +171,13 @@ def write_files(report: Report, folder: Path) -> Report:
     return replace(report, folder=str(folder), files=tuple(written))
 
 
-def _contents(report: Report) -> Iterator[tuple[str, Callable[[], bytes]]]:
+def _contents(report: Report, language: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
     """Each file and how to make it, the small ones first: a nearly full disk gets the verdict at least."""
     yield REPORT_JSON, lambda: to_json(report).encode()
     yield "summary.csv", lambda: summary(report).encode()
     if report.breakdowns:
         yield BREAKDOWN_JSON, lambda: breakdown_json(report.breakdowns, recording=report.recording).encode()
-    yield REPORT_HTML, lambda: html(report)
+    yield REPORT_HTML, lambda: html(report, language=language)
     yield "timeline.csv", lambda: timeline(report).encode()
     yield "timeline.png", lambda: _png(report)
 

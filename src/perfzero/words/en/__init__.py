@@ -9,6 +9,7 @@ from perfzero.words.en.commands import COMMANDS
 from perfzero.words.en.compare import COMPARE
 from perfzero.words.en.files import FILES
 from perfzero.words.en.joints import JOINTS
+from perfzero.words.en.page import PAGE
 from perfzero.words.en.recorder import RECORDER
 from perfzero.words.en.remedies import REMEDIES
 from perfzero.words.en.reports import REPORTS
@@ -18,6 +19,7 @@ from perfzero.words.en.verdicts import VERDICTS
 
 CATALOGUE: Mapping[str, str] = {
     **JOINTS,
+    **PAGE,
     **COMMANDS,
     **SOURCES,
     **AGENTS,

@@ -9,6 +9,7 @@ from perfzero.words.zh.commands import COMMANDS
 from perfzero.words.zh.compare import COMPARE
 from perfzero.words.zh.files import FILES
 from perfzero.words.zh.joints import JOINTS
+from perfzero.words.zh.page import PAGE
 from perfzero.words.zh.recorder import RECORDER
 from perfzero.words.zh.remedies import REMEDIES
 from perfzero.words.zh.reports import REPORTS
@@ -18,6 +19,7 @@ from perfzero.words.zh.verdicts import VERDICTS
 
 CATALOGUE: Mapping[str, str] = {
     **JOINTS,
+    **PAGE,
     **COMMANDS,
     **SOURCES,
     **AGENTS,
