@@ -14,8 +14,8 @@ from perfzero.words.told import recalled, told
 
 AGENTS = sorted((Path(perfzero.__file__).parent / "record" / "agent").glob("_perfzero_*.py"))
 
-REASON = re.compile(r"[a-zA-Z]+ [a-z]+ [a-zA-Z].*")
-"""Three words: what is no name, no key and no path."""
+REASON = re.compile(r"it [a-z]+|[a-zA-Z]+ [a-z]+ [a-zA-Z].*")
+"""Three words, or of a process two: what is no name, no key and no path."""
 
 CODE = re.compile(r"[{}|\\/]|^Memcpy|Static|per thread")
 """What is none of the sentences: parts of JSON, of paths and of names of events."""
