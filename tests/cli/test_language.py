@@ -95,3 +95,14 @@ def test_a_doctor_speaks_chinese_and_its_json_does_not(capsys: pytest.CaptureFix
 
     assert "计数器开放给" in told
     assert found.isascii()
+
+
+def test_files_for_programs_are_english_in_any_language(tmp_path: Path) -> None:
+    recording = Path(__file__).parents[1] / "recordings" / "tiny_kernels"
+    for language in LANGUAGES:
+        assert main(["analyze", str(recording), "--output-dir", str(tmp_path / language), "--quiet",
+                     "--lang", language]) == 0  # fmt: skip
+    made = sorted(path.name for path in (tmp_path / "en").iterdir())
+    same = [n for n in made if (tmp_path / "en" / n).read_bytes() == (tmp_path / "zh" / n).read_bytes()]
+
+    assert [name for name in made if name not in same] == ["report.html"]
