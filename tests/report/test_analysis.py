@@ -291,6 +291,28 @@ def test_a_breakdown_of_before_does_not_stay_beside_a_report_without_one(
     assert (folder / "detailed_breakdown.json").exists()  # this folder was not written
 
 
+def test_a_file_that_cannot_be_made_costs_only_itself(
+    tmp_path: Path, record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = record(tmp_path / "run")
+    analyze(folder)  # a page of before, which would be taken for this report's
+
+    def broken(*_: object, **__: object) -> bytes:
+        raise KeyError("no phrase\x1b[31m")
+
+    monkeypatch.setattr("perfzero.report.analysis.html", broken)
+    report = analyze(folder)
+    assert report.headline
+    assert report.files == tuple(name for name in FILES if name != "report.html")
+    assert not (folder / "report.html").exists()
+    assert report.unwritten is not None
+    assert "report.html could not be made (report.html: KeyError: 'no phrase" in report.unwritten
+    assert "\x1b" not in report.unwritten
+
+    monkeypatch.undo()
+    assert analyze(folder).unwritten is None
+
+
 def test_a_breakdown_that_cannot_be_removed_is_said_and_the_verdict_stands(
     tmp_path: Path, record: Record
 ) -> None:

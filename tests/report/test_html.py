@@ -10,6 +10,7 @@ from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -18,10 +19,10 @@ from perfzero.diagnose.verdict import Remedy
 from perfzero.report.analysis import judged_report
 from perfzero.report.build import Judged, build
 from perfzero.report.html import html, json_in_markup
-from perfzero.report.page_samples import LEVELS, MISSING, block, quantised
+from perfzero.report.page_samples import LEVELS, MISSING, TIME_BYTES, block, deflated, longest, quantised
 from perfzero.report.page_words import page_words
 from perfzero.report.snippets import SNIPPETS, snippet
-from perfzero.values import Process
+from perfzero.values import Process, Samples
 from perfzero.words.catalogue import LANGUAGES
 
 from .conftest import diagnosis, observation, silent_diagnosis, table
@@ -170,12 +171,51 @@ def test_too_many_samples_are_merged_and_few_are_left_alone() -> None:
     assert merged.directory["board"]["rows"] == 40
 
 
+def starts_us(entry: dict[str, Any], content: bytes) -> np.ndarray:
+    planes = np.frombuffer(content, np.uint8)[entry["at"] : entry["at"] + TIME_BYTES * entry["rows"]]
+    after = planes.reshape(TIME_BYTES, -1).astype(np.int64).T @ (256 ** np.arange(TIME_BYTES - 1, -1, -1))
+    found: np.ndarray = entry["first_us"] + np.cumsum(after)
+    return found
+
+
+@pytest.mark.parametrize("most", [5_000, 300])
+def test_where_other_tables_are_too_much_they_are_merged_in_few_passes_and_bursts_last(most: int) -> None:
+    noise = np.random.default_rng(1).random(10_000)
+    tables = {
+        "pm": table(0, 300, 0.001, gr_active=0.5),
+        "board": table(0, 10_000, 1.0).with_columns({"gr_active": noise}),
+        "zoom": table(50, 500, 0.00002).with_columns({"gr_active": noise[:500]}),
+    }
+    with patch("perfzero.report.page_samples.deflated", wraps=deflated) as packed:
+        found = block(tables, ("gr_active",), start_ns=0, most=most)
+    assert packed.call_count < 40
+    assert len(found.text) <= most
+    assert found.directory["board"]["merged"] > 1
+    assert (found.directory["zoom"]["merged"] > 1) == (most < 1000), "bursts only where nothing else helps"
+
+
+def test_of_too_many_steps_the_longest_are_kept_and_none_becomes_two() -> None:
+    ends = np.cumsum(np.full(9, 10))
+    ends[4:] += 70  # the fifth takes 80
+    steps = Samples(np.append(0, ends[:-1]), ends, {})
+    kept = longest(steps, 3)
+    assert (kept.end_ns - kept.start_ns).tolist() == [10, 80, 10]
+    assert kept.start_ns[1] == 40
+    assert longest(steps, 1) is steps
+
+
+def test_rows_hours_apart_are_drawn_when_they_were() -> None:
+    """Six bytes of microseconds; four would put the second row at 72 minutes."""
+    hours = np.array([0, 3, 3 + 24 * 365]) * 3_600_000_000_000
+    found = block({"board": Samples(hours, hours + 1_000, {})}, (), start_ns=0, most=1_000)
+    content = zlib.decompress(base64.b64decode(found.text))
+    assert starts_us(found.directory["board"], content).tolist() == (hours // 1000).tolist()
+
+
 def test_times_are_whole_microseconds_from_the_start_of_the_recording() -> None:
     page = made()
     entry = document_of(page)["gpus"][0]["samples"]["pm"]
-    planes = np.frombuffer(inflated(page, 0), np.uint8)[entry["at"] : entry["at"] + 4 * entry["rows"]]
-    after = planes.reshape(4, -1).astype(np.int64).T @ np.array([1 << 24, 1 << 16, 1 << 8, 1])
-    starts = entry["first_us"] + np.cumsum(after)
+    starts = starts_us(entry, inflated(page, 0))
     assert starts[:3].tolist() == [20_000_000, 20_001_000, 20_002_000]
     assert starts[1000] == 60_000_000
 

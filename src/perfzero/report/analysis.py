@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from perfzero import text
 from perfzero.attribute.stacks import HostCauses, host_causes
 from perfzero.diagnose.gates import GPM_ONLY, NVML_ONLY
 from perfzero.diagnose.judge import judge
@@ -62,8 +63,8 @@ def analyze(
 
     Raises NoRecording or BrokenRecording where there is nothing to judge, and UsageError where
     *output_dir* holds the results of another recording and *force* is off. A folder that
-    cannot be written (full disk, no permission) raises nothing: the verdict still stands, and
-    `Report.unwritten` says what happened.
+    cannot be written (full disk, no permission), or a file that cannot be made, raises nothing: the
+    verdict still stands, and `Report.unwritten` says what happened.
     """
     report = judged_report(path)
     folder = Path(path) if output_dir is None else Path(output_dir)
@@ -152,23 +153,40 @@ def explained(diagnosis: Diagnosis, reason: str) -> Diagnosis:
 
 
 def write_files(report: Report, folder: Path, *, language: str = "en") -> Report:
-    """The report with `folder` and `files` filled in, or `unwritten` where writing failed midway."""
+    """
+    The report with `folder` and `files` filled in, and `unwritten` where files are missing.
+
+    A file that cannot be made, which is a mistake of ours, costs no other one; where one cannot be written,
+    the next could not be either.
+    """
     written: list[str] = []
+    unmade: dict[str, str] = {}
+    contents = list(_contents(report, language))
+    unwritten = None
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not report.breakdowns:  # one of before would be taken for part of this report
             (folder / BREAKDOWN_JSON).unlink(missing_ok=True)
-        for name, content in _contents(report, language):
-            write_whole(folder / name, content())
+        for name, content in contents:
+            try:
+                whole = content()
+            except Exception as error:  # noqa: BLE001 (whatever it is, the verdict is not lost)
+                unmade[name] = text.printable(f"{type(error).__name__}: {error}")
+                (folder / name).unlink(missing_ok=True)  # as above
+                continue
+            write_whole(folder / name, whole)
             written.append(name)
     except OSError as error:
-        why = error.strerror or type(error).__name__
-        missing = ", ".join(name for name, _ in _contents(report, language) if name not in written)
+        why = "; ".join([error.strerror or type(error).__name__, *(f"{n}: {w}" for n, w in unmade.items())])
+        missing = ", ".join(name for name, _ in contents if name not in written)
         unwritten = say(
             "write.unwritten", folder=folder, missing=missing, why=why, recording=report.recording
         )
-        return replace(report, folder=str(folder), files=tuple(written), unwritten=unwritten)
-    return replace(report, folder=str(folder), files=tuple(written))
+    else:
+        if unmade:
+            why = "; ".join(f"{name}: {what}" for name, what in unmade.items())
+            unwritten = say("write.unmade", folder=folder, missing=listed(unmade), why=why)
+    return replace(report, folder=str(folder), files=tuple(written), unwritten=unwritten)
 
 
 def _contents(report: Report, language: str) -> Iterator[tuple[str, Callable[[], bytes]]]:

@@ -4,9 +4,10 @@ Samples for the page: small, and exact to a thousandth of what a column spans.
 A column of n values between `low` and `high` is n whole numbers from 0 to `LEVELS`, and `MISSING` where
 there is no value; its error is at most half a step, (high - low) / 2 / LEVELS. The low bytes of all numbers
 follow the high bytes of all: those hardly change, and compress to nothing. Times are microseconds: the
-start of the first sample, then how far each starts after the one before, then how long each is, as four
-planes of bytes likewise. All of a GPU's tables are one block, deflated (zlib) and in base64; a directory
-beside it says where what stands. Amounts are stored as rates, for that is what is drawn.
+start of the first sample, then how far each starts after the one before, then how long each is, as six
+planes of bytes likewise (four would end after 72 minutes). All of a GPU's tables are one block, deflated
+(zlib) and in base64; a directory beside it says where what stands. Amounts are stored as rates, for that
+is what is drawn.
 """
 
 from __future__ import annotations
@@ -36,8 +37,21 @@ TEXT = 4_200_000
 TEXT_EACH = 1_500_000
 """For a single GPU, which is some 1.5 million values of real samples: a page that opens at once anywhere."""
 
-LONG = frozenset({"pm", "classes"})
-"""Tables that are merged where there is too much of them; a burst that is merged is none."""
+MERGED = (
+    frozenset({"pm", "classes"}),
+    frozenset({"gpm", "board", "host", "steps"}),
+    frozenset({"zoom", "close_up", "fine_classes"}),
+)
+"""Where there is too much, these are merged in turn: bursts last, for one that is merged is none."""
+
+FLOORS = (4000, 500, 1)
+"""Rows each table keeps until all have been merged so far: the pixels of a wide screen; a coarse line."""
+
+LEAST_GROWTH = 1.5
+"""Each pass merges at least so many times as many rows as the one before: a million is reached in 35."""
+
+TIME_BYTES = 6
+"""Of a time in microseconds: nine years, and what is not needed compresses to nothing."""
 
 CLOSE = 0.85
 """Merging makes values smoother, and they compress better than before: aim so far below what is allowed."""
@@ -55,26 +69,43 @@ def block(tables: Mapping[str, Samples], columns: Sequence[str], *, start_ns: in
     """
     *tables* by name with those of *columns* that they have, as one block of some *most* bytes at most.
 
-    *start_ns*: the time that is 0 on the page. Where that is too much, the `LONG` tables are merged, and say
-    how many neighbours each of their rows holds.
+    *start_ns*: the time that is 0 on the page. Where that is too much, tables are merged in the order of
+    `MERGED`, all down to the same of `FLOORS` before any goes further; each says how many neighbours its rows
+    hold. What holes keep apart is never merged, so that rows with a hole before each may take more.
     """
-    found = _packed(tables, columns, start_ns, 1)
-    factor = 1
-    while len(found.text) > most and any(len(tables[name]) > factor for name in LONG & tables.keys()):
-        factor = max(factor + 1, math.ceil(factor * len(found.text) / most * CLOSE))
-        found = _packed(tables, columns, start_ns, factor)
+    factors = dict.fromkeys(tables, 1)
+    found = _packed(tables, columns, start_ns, factors)
+    for floor in FLOORS:
+        for together in MERGED:
+            names = [name for name in tables if name in together]
+            before = math.inf
+            while len(found.text) > most and (
+                names := [name for name in names if len(tables[name]) > floor * factors[name]]
+            ):
+                rows = sum(found.directory[name]["rows"] for name in names)
+                if rows >= before:  # holes keep the rest apart
+                    break
+                before = rows
+                grown = max(LEAST_GROWTH, len(found.text) / most * CLOSE)
+                for name in names:
+                    factors[name] = min(
+                        math.ceil(factors[name] * grown), math.ceil(len(tables[name]) / floor)
+                    )
+                found = _packed(tables, columns, start_ns, factors)
     return found
 
 
-def _packed(tables: Mapping[str, Samples], columns: Sequence[str], start_ns: int, factor: int) -> Block:
+def _packed(
+    tables: Mapping[str, Samples], columns: Sequence[str], start_ns: int, factors: Mapping[str, int]
+) -> Block:
     kept = {name: table for name, table in tables.items() if len(table)}
     has = {name: [c for c in columns if table.has(c)] for name, table in kept.items()}
     parts: list[bytes] = []
     at = 0
     directory: dict[str, Any] = {}
     for name, table in kept.items():
-        merged = factor if name in LONG else 1
-        rows = coarsen(table, factor=merged)
+        merged = factors[name]
+        rows = longest(table, merged) if name == "steps" else coarsen(table, factor=merged)
         times, first_us = _times(rows, start_ns)
         entry: dict[str, Any] = {
             "rows": len(rows),
@@ -92,6 +123,17 @@ def _packed(tables: Mapping[str, Samples], columns: Sequence[str], start_ns: int
             at += len(numbers)
         directory[name] = entry
     return Block(deflated(b"".join(parts)), directory)
+
+
+def longest(steps: Samples, each: int) -> Samples:
+    """Of every *each* of *steps* the longest: several in one would be none, and a rare long one stays."""
+    if each <= 1 or len(steps) == 0:
+        return steps
+    length = steps.end_ns - steps.start_ns
+    groups = range(0, len(steps), each)
+    chosen = np.array([first + int(np.argmax(length[first : first + each])) for first in groups])
+    columns = {name: values[chosen] for name, values in steps.columns.items()}
+    return Samples(steps.start_ns[chosen], steps.end_ns[chosen], columns)
 
 
 def deflated(content: bytes) -> str:
@@ -129,14 +171,14 @@ def _times(table: Samples, start_ns: int) -> tuple[bytes, int]:
     start_us = np.rint((table.start_ns - start_ns) / 1e3).astype(np.int64)
     end_us = np.rint((table.end_ns - start_ns) / 1e3).astype(np.int64)
     after = np.diff(start_us, prepend=start_us[0])
-    return _planes(_counted(after), 4) + _planes(_counted(end_us - start_us), 4), int(start_us[0])
+    return _counted(after) + _counted(end_us - start_us), int(start_us[0])
 
 
-def _counted(us: IntArray) -> np.ndarray[Any, np.dtype[np.uint32]]:
-    return np.clip(us, 0, 0xFFFFFFFF).astype(np.uint32)
+def _counted(us: IntArray) -> bytes:
+    return _planes(np.clip(us, 0, (1 << 8 * TIME_BYTES) - 1), TIME_BYTES)
 
 
 def _planes(numbers: np.ndarray[Any, Any], width: int) -> bytes:
-    """The bytes of *numbers* by their weight: all of the highest first, all of the lowest last."""
-    table = np.frombuffer(numbers.astype(f">u{width}").tobytes(), np.uint8).reshape(len(numbers), width)
-    return table.T.tobytes()
+    """The low *width* bytes of *numbers* by their weight: all of the highest first, the lowest last."""
+    table = np.frombuffer(numbers.astype(">u8").tobytes(), np.uint8).reshape(len(numbers), 8)
+    return table[:, 8 - width :].T.tobytes()

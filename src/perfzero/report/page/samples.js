@@ -33,9 +33,9 @@ async function unpack(place) {
     const end = new Float64Array(rows);
     let at = entry.first_us;
     for (let i = 0; i < rows; i++) {
-      at += number(bytes, entry.at, rows, i, 4);
+      at += number(bytes, entry.at, rows, i, TIME_BYTES);
       start[i] = at / 1e6;
-      end[i] = (at + number(bytes, entry.at + 4 * rows, rows, i, 4)) / 1e6;
+      end[i] = (at + number(bytes, entry.at + TIME_BYTES * rows, rows, i, TIME_BYTES)) / 1e6;
     }
     const lines = new Map();
     const line = (column) => {
@@ -56,6 +56,7 @@ function number(bytes, at, rows, i, width) {
   return value;
 }
 
+const TIME_BYTES = 6;
 const STEPS = 1000;
 const MISSING = 0xffff;
 

@@ -82,6 +82,10 @@ SIGNALS: Mapping[str, str] = {
         "{folder}: {missing} could not be written ({why}).\nThe verdict above is complete; only the files "
         "are missing.\nMake room, or write elsewhere: perfzero analyze {recording} --output-dir DIR"
     ),
+    "write.unmade": (
+        "{folder}: {missing} could not be made ({why}).\nThe verdict above is complete; only what is named "
+        "here is missing. This is a mistake in perfzero: please report it with this line."
+    ),
     "write.taken": (
         "{folder} already holds {names}, and not of this recording.\nNothing was written. Choose another "
         "folder, or overwrite them: --force"

@@ -57,6 +57,10 @@ SIGNALS: Mapping[str, str] = {
         "{folder}：{missing} 写不出来（{why}）。\n上面的结论是完整的；缺的只是文件。\n请腾出空间，或写到别"
         "处：perfzero analyze {recording} --output-dir DIR"
     ),
+    "write.unmade": (
+        "{folder}：{missing} 生成不出来（{why}）。\n上面的结论是完整的；缺的只是这里列出的文件。这"
+        "是 perfzero 的错误：请附上这一行报告它。"
+    ),
     "write.taken": (
         "{folder} 里已有 {names}，而且不属于这次录制。\n什么也没有写。请换一个文件夹，或覆盖它们：--force"
     ),
