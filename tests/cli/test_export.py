@@ -7,9 +7,11 @@ import os
 import pty
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import termios
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +20,8 @@ import pytest
 
 from perfzero.cli import export as command
 from perfzero.cli import main as main_module
-from perfzero.report import perfetto, tables
+from perfzero.cli.ending import ENDING, ended_by_signals
+from perfzero.report import analysis, perfetto, tables
 
 Run = Callable[..., int]
 
@@ -90,6 +93,103 @@ def test_a_folder_that_holds_something_else_is_never_removed(
     assert (to / "thesis.tex").read_text() == "mine"
 
 
+OWN = ("manifest.json", "events.jsonl", "pm-gpu0.arrow", "gpm-gpu0.arrow", "stacks.json.gz", "look-7.json.gz")
+"""Files of recordings, of which `gpm_only` has some."""
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("by_link", [False, True])
+def test_files_of_a_recording_are_never_written_whatever_the_format_and_the_way_there(
+    kind: str, by_link: bool, recording: Path, other: Path, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its own and those of another one, those that are there and those that would be taken for its own."""
+    before = {folder: contents(folder) for folder in (recording, other)}
+    for folder in before:
+        way = folder
+        if by_link:
+            way = folder.parent / f"link-to-{folder.name}"
+            way.symlink_to(folder)
+        for name in OWN:
+            assert run(recording, "--format", kind, "-o", way / name, "--force") == 2
+            assert "file of the recording in" in capsys.readouterr().err
+        assert run(recording, "--format", kind, "-o", way, "--force") == 2
+    assert {folder: contents(folder) for folder in before} == before
+
+
+def test_names_of_a_recording_s_files_are_free_where_there_is_no_recording(
+    recording: Path, tmp_path: Path, run: Run
+) -> None:
+    assert run(recording, "--format", "json", "-o", tmp_path / "manifest.json", "--quiet") == 0
+    assert run(recording, "--format", "json", "-o", recording / "mine.json", "--quiet") == 0
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {entry.name: entry.read_bytes() for entry in folder.iterdir()}
+
+
+@pytest.mark.parametrize("kind", ["perfetto", "json"])
+@pytest.mark.parametrize(
+    "there",
+    [
+        b"my thesis",
+        b'{"perfzero_export": 1}',
+        b"\n\x19\x18\x07P\x01\xca\x05\x14",
+        b"\n\x19P\x01\xca\x05\x14\x08",
+    ],
+    ids=["text", "half a head", "trace of others", "half a trace"],
+)
+def test_a_file_that_is_no_export_is_not_replaced_even_by_force(
+    kind: str,
+    there: bytes,
+    recording: Path,
+    tmp_path: Path,
+    run: Run,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    to = tmp_path / "out"
+    to.write_bytes(there)
+    for force in ([], ["--force"]):
+        assert run(recording, "--format", kind, "-o", to, *force) == 2
+        assert "did not write it" in capsys.readouterr().err
+    assert to.read_bytes() == there
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_folder_whose_files_only_have_names_of_tables_is_not_replaced_even_by_force(
+    kind: str, recording: Path, tmp_path: Path, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    to = tmp_path / "mine"
+    to.mkdir()
+    (to / f"notes.{kind}").write_text("mine")
+    for about in (None, "{}", '{"identity": "mine"}', "[" * 100_000):
+        if about is not None:
+            (to / "recording.json").write_text(about)
+        assert run(recording, "--format", kind, "-o", to, "--force") == 2
+        assert "did not write it" in capsys.readouterr().err
+    assert (to / f"notes.{kind}").read_text() == "mine"
+
+
+def test_by_force_an_export_in_another_format_is_replaced_and_an_empty_file_is_without(
+    recording: Path, other: Path, tmp_path: Path, run: Run
+) -> None:
+    to = tmp_path / "out"
+    to.touch()
+    assert run(recording, "--format", "json", "-o", to, "--quiet") == 0
+    assert run(other, "--format", "perfetto", "-o", to) == 2
+    assert run(other, "--format", "perfetto", "-o", to, "--force", "--quiet") == 0
+    assert run(recording, "--format", "json", "-o", to, "--force", "--quiet") == 0
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_device_is_called_what_it_is_and_left_alone(
+    kind: str, recording: Path, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(recording, "--format", kind, "-o", "/dev/null", "--force") == 2
+    told = capsys.readouterr().err
+    assert ("neither a file nor a folder" if kind in ("perfetto", "json") else "is no folder") in told
+    assert Path("/dev/null").is_char_device()
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_link_is_not_followed(
     kind: str, recording: Path, tmp_path: Path, run: Run, capsys: pytest.CaptureFixture[str]
@@ -129,6 +229,55 @@ def test_ctrl_c_leaves_nothing_half_done(
     monkeypatch.setattr(tables, "_events", interrupted)
     assert run(recording, "--format", kind) == 130
     assert names(recording) == before
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_as_ctrl_c_does_with_its_own_exit_code(
+    kind: str, number: signal.Signals, recording: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of them: what the second finds is being tidied up."""
+
+    def ended(*_: object) -> None:
+        assert any(".part" in name for name in names(recording))
+        try:
+            os.kill(os.getpid(), number)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before = names(recording)
+    monkeypatch.setattr(perfetto, "_host", ended)
+    monkeypatch.setattr(tables, "_events", ended)
+    assert run(recording, "--format", kind) == 128 + number
+    assert names(recording) == before
+    assert {signal.getsignal(n) for n in ENDING} == {signal.SIG_DFL}
+
+
+def test_a_hangup_that_is_ignored_as_under_nohup_stays_so(
+    recording: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hung_up(*_: object) -> dict[str, list[dict[str, object]]]:
+        os.kill(os.getpid(), signal.SIGHUP)
+        return {}
+
+    monkeypatch.setattr(tables, "_events", hung_up)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert run(recording, "--format", "json", "--quiet") == 0
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_outside_the_main_thread_no_handler_is_set_and_the_block_runs(tmp_path: Path) -> None:
+    def work() -> None:
+        with ended_by_signals():
+            (tmp_path / "done").touch()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert (tmp_path / "done").exists()
 
 
 @contextmanager
@@ -200,12 +349,23 @@ def test_the_newest_recording_is_taken_where_none_is_named(
 
 
 def test_without_the_perfetto_package_the_other_formats_work(
-    recording: Path, run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    recording: Path,
+    tmp_path: Path,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """And Perfetto's is refused before anything is judged or made."""
+
+    def judged(*_: object) -> None:
+        raise AssertionError("judged in vain")
+
     monkeypatch.setitem(sys.modules, "perfetto.protos.perfetto.trace", None)
-    assert run(recording, "--format", "perfetto") == 2
+    with monkeypatch.context() as early:
+        early.setattr(analysis, "judged_report", judged)
+        assert run(recording, "--format", "perfetto", "-o", tmp_path / "a" / "b") == 2
     assert "pip install 'perfzero[perfetto]'" in capsys.readouterr().err
-    assert not (recording / "trace.pftrace").exists()
+    assert not (tmp_path / "a").exists()
     assert run(recording, "--format", "csv", "--quiet") == 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,24 @@ def test_a_folder_that_cannot_be_moved_into_place_leaves_the_one_before_it(
         (folder / "new.csv").write_bytes(b"new")
     assert [p.name for p in tmp_path.iterdir()] == ["csv"]
     assert [p.name for p in path.iterdir()] == ["old.csv"]
+
+
+def test_whoever_interrupts_when_the_new_folder_is_in_place_finds_nothing_of_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "csv"
+    path.mkdir()
+    (path / "old.csv").write_bytes(b"old")
+    real, calls = shutil.rmtree, []
+
+    def interrupted_once(folder: Path, *, ignore_errors: bool) -> None:
+        calls.append(folder)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        real(folder, ignore_errors=ignore_errors)
+
+    monkeypatch.setattr(shutil, "rmtree", interrupted_once)
+    with pytest.raises(KeyboardInterrupt), whole_folder(path) as folder:
+        (folder / "new.csv").write_bytes(b"new")
+    assert [p.name for p in tmp_path.iterdir()] == ["csv"]
+    assert [p.name for p in path.iterdir()] == ["new.csv"]

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from perfzero.report import tables
 from perfzero.report.analysis import judged_report
 from perfzero.report.json_file import document
 from perfzero.report.tables import ABOUT, EVENTS, is_ours, write_csv, write_json, write_parquet
@@ -149,6 +151,36 @@ def test_what_is_missing_or_no_number_does_no_harm(read: Read, tmp_path: Path) -
     assert found["gaps"]["reason"] == [f'{mark}=HYPERLINK("x"), "quoted"']
     assert found["notes"]["text"] == ["two\nlines, one comma", f"{mark}-1 is a formula, too"]
     assert found["looks"]["reason"] == [f"{mark}@SUM(A1)"]
+
+
+DANGEROUS = [
+    *(
+        "=1",
+        "+1",
+        "-1",
+        "@SUM(A1)",
+        "\t=1",
+        "\r=1",
+        "\n=1",
+        " =1",
+        "   +1",
+        "\u00a0-1",
+        " \r\n\t @x",
+        "\ufeff=1",
+    ),
+    *("\x00=1", "＝1", "＋1", "－1", "＠x", "\tx", "\rx", "\nx"),
+]
+HARMLESS = ["", " ", "a=1", " a", "1-2", "'=1", "(-1)", "kernel<a, -1>"]
+
+
+def test_a_text_that_a_spreadsheet_would_compute_has_an_apostrophe_and_no_other_has() -> None:
+    table = pa.table(
+        {"text": [*DANGEROUS, *HARMLESS, None], "number": [-1] * (len(DANGEROUS + HARMLESS) + 1)}
+    )
+    told = tables._harmless(table)
+
+    assert told.column("text").to_pylist() == [*(f"'{text}" for text in DANGEROUS), *HARMLESS, None]
+    assert told.column("number") == table.column("number")
 
 
 def test_units_and_meanings_stand_beside_the_columns(tmp_path: Path) -> None:

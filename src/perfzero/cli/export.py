@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from perfzero.cli.analyze import RUNS, newest_recording
+from perfzero.cli.ending import ended_by_signals
 from perfzero.cli.language import Language, lang_option, spoken
 from perfzero.cli.progress import ERASE, TERMINAL, columns, cut, in_foreground, own_terminal
 from perfzero.errors import OutputError, UsageError
@@ -48,6 +49,9 @@ FOLDERS = (ExportFormat.CSV, ExportFormat.PARQUET)
 MOST_ABOUT = 16 << 20
 """A recording.json longer than this was not written by perfzero; it is not read."""
 
+LONGEST_HEAD = 256
+"""Bytes of a file by which it is known for an export, and of which recording: some 90 tell it."""
+
 Tell = Callable[[str], None]
 
 
@@ -78,7 +82,7 @@ def export(
         bool, typer.Option("--every-sample", help="Perfetto: merge none, however large the trace gets.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace what another recording left in OUT.")
+        bool, typer.Option("--force", help="Replace an export of another recording in OUT.")
     ] = False,
     language: Annotated[Language | None, lang_option()] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Write the files and say nothing.")] = False,
@@ -100,8 +104,12 @@ def export(
 
     recording = open_recording(path)
     to = output or path / PLACES[kind]
+    if kind is ExportFormat.PERFETTO:
+        from perfzero.report.trace_file import demand_package
+
+        demand_package()  # judging a long recording takes a minute
     _refuse_to_replace(to, kind, recording, force=force)
-    with _progress(silent=quiet, language=spoken(language)) as tell:
+    with ended_by_signals(), _progress(silent=quiet, language=spoken(language)) as tell:
         tell(say("export.judging"))
         report = judged_report(path)
         try:
@@ -164,28 +172,46 @@ def _write(
 
 def _refuse_to_replace(to: Path, kind: ExportFormat, recording: Recording, *, force: bool) -> None:
     """Raise `UsageError` where *to* holds what is no export of *recording*, or with *force* of any."""
+    _refuse_files_of_recordings(to)
     if not os.path.lexists(to):
         return
     if to.is_symlink():
         raise UsageError(say("export.link", to=to))
     if kind in FOLDERS:
-        strange = _strange_in(to, kind)
-        if strange:
+        if not to.is_dir():
+            raise UsageError(say("export.no_folder", to=to, kind=kind.value))
+        if strange := _strange_in(to, kind):
             raise UsageError(say("export.strange", to=to, strange=strange))
-        if force or not any(to.iterdir()) or _exported_from(to) == _identity(recording):
+        if not any(to.iterdir()):
             return
-    elif not to.is_file():
+        ours, same = bool(_exported_from(to)), _exported_from(to) == _identity(recording)
+    elif to.is_dir():
         raise UsageError(say("export.is_folder", to=to, kind=kind.value))
-    elif force or _head(to, len(_expected(kind, recording))) == _expected(kind, recording):
-        return
-    raise UsageError(say("export.taken", to=to))
+    elif not to.is_file():
+        raise UsageError(say("export.no_file", to=to, kind=kind.value))
+    else:
+        head = _head(to)
+        if not head:
+            return
+        ours, same = _begins_as_ours(head), head.startswith(_expected(kind, recording))
+    if not ours:
+        raise UsageError(say("export.not_ours", to=to))
+    if not (force or same):
+        raise UsageError(say("export.taken", to=to))
+
+
+def _refuse_files_of_recordings(to: Path) -> None:
+    """Raise `UsageError` where *to* is, or would be taken for, a part of a recording itself."""
+    from perfzero.store.schema import MANIFEST, is_ours
+
+    folder = to.parent.resolve()
+    if is_ours(to.name) and os.path.lexists(folder / MANIFEST):
+        raise UsageError(say("export.own_file", to=to, folder=folder))
 
 
 def _strange_in(folder: Path, kind: ExportFormat) -> str:
     from perfzero.report.tables import is_ours
 
-    if not folder.is_dir():
-        return say("export.a_file")
     for entry in sorted(folder.iterdir()):
         if not is_ours(entry.name, kind.value) or not entry.is_file() or entry.is_symlink():
             return repr(entry.name)
@@ -200,7 +226,7 @@ def _exported_from(folder: Path) -> str:
         if (folder / ABOUT).stat().st_size > MOST_ABOUT:
             return ""
         found = json.loads((folder / ABOUT).read_bytes())
-        return str(found["identity"])
+        return str(found["identity"]) if found["perfzero_export"] else ""
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ""
 
@@ -223,12 +249,22 @@ def _expected(kind: ExportFormat, recording: Recording) -> bytes:
     return head(identity(recording))
 
 
-def _head(path: Path, length: int) -> bytes:
+def _begins_as_ours(head: bytes) -> bool:
+    """Whether a file that begins with *head* is an export, of whatever recording and in whatever format."""
+    from perfzero.report.tables import begins_as_json
+    from perfzero.report.trace_file import begins_as_trace
+
+    return begins_as_json(head) or begins_as_trace(head)
+
+
+def _head(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return file.read(length)
-    except OSError:
-        return b""
+            return file.read(LONGEST_HEAD)
+    except OSError as error:
+        raise OutputError(
+            say("export.unreadable", to=path, why=os.strerror(error.errno) if error.errno else str(error))
+        ) from error
 
 
 @contextmanager

@@ -69,10 +69,18 @@ def whole_folder(path: Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    if before.is_symlink():
-        before.unlink()
+    try:
+        _remove(before)
+    except BaseException:  # interrupted meanwhile: what is new stands, what was before goes all the same
+        _remove(before)
+        raise
+
+
+def _remove(path: Path) -> None:
+    if path.is_symlink():
+        path.unlink()
     else:
-        shutil.rmtree(before, ignore_errors=True)
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _umask() -> int:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -39,8 +40,15 @@ ABOUT = "recording.json"
 SCHEMA = 1
 """Of `recording.json` and of the JSON export."""
 
-FORMULA = ("=", "+", "-", "@", "\t")
-"""How texts begin that a spreadsheet computes."""
+JSON_HEAD = re.compile(rb'\{"perfzero_export": \d+, "identity": "[0-9a-f]{32}"')
+"""How a JSON export begins."""
+
+FORMULA = re.compile(r"[\t\r\n]|[\s\x00-\x1f\ufeff]*[=+\-@＝＋－＠]")
+"""
+How texts begin that a spreadsheet computes.
+
+Spaces and what cannot be seen are dropped on the way into some; signs of full width are read as the others.
+"""
 
 FILES = frozenset(("schema", "windows", "gaps", "notes", "looks", "time", "facts", "findings", "causes"))
 
@@ -220,6 +228,11 @@ def json_head(recording: Recording) -> bytes:
     return f'{{"perfzero_export": {SCHEMA}, "identity": "{identity(recording).hex()}"'.encode()
 
 
+def begins_as_json(head: bytes) -> bool:
+    """Whether a file that begins with *head* is a JSON export of some recording."""
+    return JSON_HEAD.match(head) is not None
+
+
 def _write_folder(
     path: Path, report: Report, folder: Path, write: Callable[[str, Any], None], tell: Tell
 ) -> None:
@@ -393,7 +406,7 @@ def _harmless(table: Any) -> Any:
     for place, name in enumerate(table.column_names):
         if pa.types.is_string(table.column(name).type):
             texts = [
-                f"'{text}" if text is not None and text.startswith(FORMULA) else text
+                f"'{text}" if text is not None and FORMULA.match(text) else text
                 for text in table.column(name).to_pylist()
             ]
             table = table.set_column(place, table.schema.field(place), pa.array(texts, pa.string()))

@@ -19,6 +19,7 @@ Format: protos/perfetto/trace of the `perfetto` package.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, BinaryIO
 
@@ -57,6 +58,12 @@ MISSING_PACKAGE = (
     "Install what it needs: pip install 'perfzero[perfetto]'\n"
     "Or export without it: --format csv, json or parquet"
 )
+
+_HEAD = re.compile(
+    rb"\n.\x50\x01\xca\x05.\x08[\x80-\xff]*[\x00-\x7f]\x10[\x80-\xff]*[\x00-\x7f]\n.\x32", re.DOTALL
+)
+"""How `TraceFile` begins: its sequence, two numbers as uuid, then a snapshot of clocks. Perfetto's own traces
+tell the user before the sequence."""
 
 _TIME = 0x123456789ABCDEF
 """Stands for the time in a pattern: a varint of nine bytes that nothing else is made of."""
@@ -340,6 +347,16 @@ def head(identity: bytes) -> bytes:
     packet.trace_uuid.msb, packet.trace_uuid.lsb = high, low
     framed: bytes = pb.Trace(packet=[packet]).SerializeToString()
     return framed
+
+
+def begins_as_trace(head: bytes) -> bool:
+    """Whether a file that begins with *head* is a `TraceFile` of some recording; needs no package."""
+    return _HEAD.match(head) is not None
+
+
+def demand_package() -> None:
+    """Raise `UsageError` where the `perfetto` package is missing or too old."""
+    _protobuf()
 
 
 def short(text: str, most: int) -> str:

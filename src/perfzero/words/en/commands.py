@@ -243,7 +243,22 @@ COMMANDS: Mapping[str, str] = {
         "{to} is there already, and not of this recording.\nNothing was written. Choose another place "
         "with -o, or overwrite it: --force"
     ),
-    "export.a_file": "a file",
+    "export.not_ours": (
+        "{to} is there already, and `perfzero export` did not write it; --force does not replace it either."
+        "\nChoose another place with -o."
+    ),
+    "export.own_file": (
+        "{to} is a file of the recording in {folder}, or would be taken for one; exports never go there."
+        "\nChoose another place with -o."
+    ),
+    "export.no_file": (
+        "{to} is neither a file nor a folder, and {kind} is written to a file, whole or not at all."
+        "\nName one with -o."
+    ),
+    "export.no_folder": "{to} is no folder, and {kind} is written to a folder.\nName one with -o.",
+    "export.unreadable": (
+        "{to} is there already and cannot be read: {why}.\nNothing was written. Choose another place with -o."
+    ),
     "usage.gpu_or_replay": "Either the GPUs of this machine (--gpu) or a recording (--replay), not both.",
     "sets.unusable": (
         "The table of checked metric sets cannot be used: {why}.\nIt is part of perfzero, so this "

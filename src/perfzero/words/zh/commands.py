@@ -228,7 +228,17 @@ COMMANDS: Mapping[str, str] = {
     "export.taken": (
         "{to} 已经存在，而且不属于这次录制。\n什么也没有写。请用 -o 换一个位置，或覆盖它：--force"
     ),
-    "export.a_file": "一个文件",
+    "export.not_ours": (
+        "{to} 已经存在，而且不是 `perfzero export` 写的；--force 也不会替换它。\n请用 -o 换一个位置。"
+    ),
+    "export.own_file": (
+        "{to} 是 {folder} 中那次录制的文件，或会被当作它的文件；导出从不写到那里。\n请用 -o 换一个位置。"
+    ),
+    "export.no_file": (
+        "{to} 既不是文件也不是文件夹，而 {kind} 要完整地写到一个文件里。\n请用 -o 给出一个文件。"
+    ),
+    "export.no_folder": "{to} 不是文件夹，而 {kind} 要写到文件夹里。\n请用 -o 给出一个文件夹。",
+    "export.unreadable": "{to} 已经存在，但读不了：{why}。\n什么也没有写。请用 -o 换一个位置。",
     "usage.gpu_or_replay": "要么是这台机器的 GPU（--gpu），要么是一次录制（--replay），不能两者都要。",
     "sets.unusable": (
         "已核对的指标集表不能用：{why}。\n它是 perfzero 的一部分，所以这个安装不完整。请重新安装 perfzero。"
