@@ -230,3 +230,50 @@ def test_a_host_that_is_late_all_the_time_has_launching_told_first() -> None:
 def test_the_clock_is_set_by_where_gaps_end(works_ms: float, off_ms: float) -> None:
     """Where they begin in the midst of a line, that line would be purest with a wrong clock."""
     assert told(step(works_ms), off_ms=off_ms).offset_s * 1e3 == pytest.approx(-off_ms, abs=0.6)
+
+
+@pytest.mark.parametrize(
+    ("works_ms", "gpu_ms", "period_ms"),
+    [(35, 30, 40), (33, 28, 40), (28, 25, 33), (45, 40, 50), (25, 20, 40), (18, 15, 40), (30, 20, 60)],
+)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_line_in_a_gap_before_a_wait_for_the_loader_would_only_make_that_longer(
+    works_ms: float, gpu_ms: float, period_ms: float, seed: int
+) -> None:
+    """The wait is what is left of the period, some of it too short to be seen in each gap."""
+    loader = Part(LOADS, 0.1, waits="worker", period_ms=period_ms)
+    parts = [loader, Part(FORWARD, 3, kernels=40, gpu_ms=gpu_ms), Part(WORKS, works_ms)]
+    found = told(parts, seed=seed)
+
+    assert found.causes[0].frame.line == 10
+    assert truth(parts, WORKS) == pytest.approx(0.0, abs=0.01)
+    assert share(found, WORKS) == 0
+    assert share(found, LOADS) == pytest.approx(truth(parts, LOADS), abs=0.1)
+    assert share(found, FORWARD) == 0  # what the line has lost is not launching's
+
+
+def test_work_before_the_gap_and_a_wait_in_it_is_not_counted_either_where_the_wait_is_not_seen() -> None:
+    loader = Part(LOADS, 0.1, waits="worker", period_ms=40)
+    parts = [loader, Part(SETTINGS, 8), Part(FORWARD, 1, kernels=40, gpu_ms=25), Part(WORKS, 28.5)]
+    found = told(parts)
+
+    assert truth(parts, WORKS) == pytest.approx(0.0, abs=0.01)
+    assert share(found, WORKS) == 0
+
+
+@pytest.mark.parametrize("every", [10, 20])
+def test_a_wait_that_is_rare_and_long_leaves_the_line_before_it_the_other_gaps(every: int) -> None:
+    parts = [Part(FORWARD, 3, kernels=40, gpu_ms=20), Part(WORKS, 35), Part(LOADS, 40, every=every)]
+    found = told(parts)
+
+    assert found.causes[0].frame.line == 14
+    assert share(found, WORKS) > 0.6
+    assert share(found, LOADS) == pytest.approx(1.0 - share(found, WORKS), abs=0.1)
+
+
+@pytest.mark.parametrize("works_ms", [26, 35])
+def test_a_loader_that_is_always_ready_takes_nothing_from_the_line(works_ms: float) -> None:
+    loader = Part(LOADS, 0.1, waits="worker", period_ms=5)
+    parts = [loader, Part(FORWARD, 3, kernels=40, gpu_ms=15), Part(WORKS, works_ms)]
+
+    assert share(told(parts), WORKS) == pytest.approx(truth(parts, WORKS), abs=0.1)

@@ -6,7 +6,8 @@ Whom the idle time belongs to depends on what the host does (`host_activity`):
 - **It computes, or waits for something that is not the GPU.** As long as the GPU is idle meanwhile, it waits
   for this: so far the share is that of the moments in gaps. Where the host comes to such a line while the GPU
   still works off what it was given, that time counts as well, as far as the gap is longer than the host was
-  there (`attribute.host_chain`). Where it launches or waits for the GPU afterwards the line costs nothing.
+  there (`attribute.host_chain`). Where it launches or waits for the GPU afterwards the line costs nothing,
+  nor where a wait for others follows in the gap (`attribute.paced`).
 - **It waits for the GPU** (`.item()`, `synchronize()`). The GPU is busy as long as this lasts; the gap comes
   after it, while the host is at other lines, since nothing was given in advance. So the gaps that *begin* in
   such a call are its own, with two limits. Without it no more can be gained than the host waited in it, for
@@ -41,6 +42,7 @@ from perfzero.attribute.host_chain import Roles, before_gaps
 from perfzero.attribute.idle import Idle, inside
 from perfzero.attribute.leaves import Looks
 from perfzero.attribute.moments import Moments
+from perfzero.attribute.paced import paced, waited, waited_after
 from perfzero.traces import BoolArray
 from perfzero.values import FloatArray, IntArray
 
@@ -130,6 +132,12 @@ class Shares:
         over = in_gap & (self._waits & ~self._copies)[leaf] & ~moments.sure
         weight = np.where(over, 0.0, weight)
         self._in_gap = table(at, leaf, weight * in_gap)
+        in_its_gap, of, followed = waited_after(moments, idle, self._others)
+        gap_block = block(idle.start_ns)
+        self._gaps_of = table(gap_block[in_its_gap], of, np.ones(len(of)))
+        self._followed = table(gap_block[in_its_gap], of, (followed & ~self._waits[of]).astype(np.float64))
+        length, met = waited(moments, idle, self._others)
+        self._met = np.stack([np.bincount(gap_block, n, self._blocks) for n in (length * met, met)])
         self._in_short = table(at, leaf, weight * np.where(in_short, value, 0.0))
         # A wait for the GPU ends when that runs dry: near short gaps the GPU was busy throughout it.
         busy = np.where(in_short & self._waits[leaf], 1.0, np.where(in_gap, 0.0, 1.0 - value))
@@ -170,14 +178,14 @@ class Shares:
             for k, span in enumerate(after)
         ]  # fmt: skip
         part = _sharpened(part, where, [sort[k] for k in gap_of])
-        paced = np.array([
+        begun_paced = np.array([
             float(_normed(weight[span]) @ self._others[leaf[span]]) if span.stop > span.start else np.nan
             for span in during
         ])[gap_of] if len(before) else np.zeros(0)  # fmt: skip
         block_of = block(idle.start_ns)[gap_of]
-        known = np.isfinite(paced)
+        known = np.isfinite(begun_paced)
         self._begun = table(block_of, where, part)
-        self._paced = table(block_of[known], where[known], part[known] * paced[known])
+        self._paced = table(block_of[known], where[known], part[known] * begun_paced[known])
         self._paced_of = table(block_of[known], where[known], part[known])
         self._near = np.zeros((self._blocks, self._n))
         reach = idle.short_end_ns - idle.short_start_ns
@@ -198,8 +206,8 @@ class Shares:
         held = (weights @ self._held) / max(float(weights @ self._looked), 1e-12)
         alone = 1 - min(1.0, float(held.sum()))  # the part in which the main thread waited for no other one
         direct_gap = gap_s * alone * _normed(in_gap)
-        paced = (weights @ self._paced) / np.maximum(weights @ self._paced_of, 1e-12)
-        drained = np.where(self._waits, gap_s * _normed(begun) * (1 - paced), 0.0)
+        held_up = (weights @ self._paced) / np.maximum(weights @ self._paced_of, 1e-12)
+        drained = np.where(self._waits, gap_s * _normed(begun) * (1 - held_up), 0.0)
         drained = np.maximum(drained - np.where(self._waits, direct_gap * _normed(begun), 0.0), 0.0)
         waits_near = _normed(near) * self._waits
         synced = float(waits_near.sum())
@@ -219,13 +227,21 @@ class Shares:
         elsewhere = (weights @ of.elsewhere) * per_moment_s
         any_before = np.minimum(weights @ of.any_before, weights @ of.launching) * per_moment_s
         direct = direct_gap + direct_short + idle_s * held
+        kept = 1 - self._paced_by_waits(weights)
         explained = float(np.sum(drained)) + float(np.sum(direct[~launches])) + float(any_before.sum())
         launching = float(np.sum(direct[launches]))
         if launching > 0:
             factor = min(1.0, max(0.0, idle_s - explained) / launching)
             direct = np.where(launches, direct * factor, direct)
-        direct = direct + np.bincount(of.leaf, np.minimum(before, elsewhere), self._n)
+        direct = direct - np.minimum(direct, direct_gap) * (1 - kept)
+        direct = direct + kept * np.bincount(of.leaf, np.minimum(before, elsewhere), self._n)
         return np.minimum((direct + drained) / idle_s, 1.0), drained / idle_s
+
+    def _paced_by_waits(self, weights: FloatArray) -> FloatArray:
+        """Of each leaf in which share of its gaps it would only make a wait for others longer."""
+        followed = (weights @ self._followed) / np.maximum(weights @ self._gaps_of, 1e-12)
+        moments, times = (self._met @ weights).tolist()
+        return paced(followed, moments=moments, times=times)
 
 
 def _spans(time_ns: IntArray, start_ns: IntArray, end_ns: IntArray) -> list[slice]:
