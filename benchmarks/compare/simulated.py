@@ -56,13 +56,20 @@ RUN_S = 12.0
 SEEN_S = ((0.5, 1.0), (2.0, 5.0), (6.0, 10.0), (11.0, 12.0))
 """When a recording of a short program looks: windows of half a second, then longer ones."""
 
+EVERY_OTHER = 0.5
+"""How likely a run is a slow one, of a program whose runs are of two kinds."""
+
 WARM_UP = 0.35
 """The first part of a real log is left out: the programs work for 12 to 16 s, and settle within five."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of program: its step in s, and the rest as shares of it. `usual` as in `series.compare`."""
+    """
+    A kind of program: its step in s, and the rest as shares of it. `usual` as in `series.compare`.
+
+    Every other run, by chance, is slower by `either`: a library chose another algorithm.
+    """
 
     name: str
     step_s: float
@@ -73,6 +80,7 @@ class Kind:
     between: float
     trend: float = 0.0
     usual: float = BUSY
+    either: float = 0.0
 
 
 KINDS = (
@@ -80,6 +88,13 @@ KINDS = (
     Kind("GPU-bound, as ResNet-50", 0.1, 0.001, 0.2, 0.0007, 2.0, 0.0007),
     Kind("GPU-bound, some jitter", 0.05, 0.004, 0.3, 0.001, 2.0, 0.001),
     Kind("GPU-bound, runs differ more", 0.05, 0.004, 0.3, 0.0007, 2.0, 0.002),
+    Kind("GPU-bound, runs differ 10 x", 0.05, 0.001, 0.3, 0.0005, 2.0, 0.005),
+    Kind("GPU-bound, runs differ 40 x", 0.05, 0.001, 0.3, 0.0005, 2.0, 0.02),
+    Kind("GPU-bound, runs differ 200 x", 0.05, 0.001, 0.3, 0.0005, 2.0, 0.1),
+    Kind("one of two algorithms, 6 % apart", 0.05, 0.002, 0.3, 0.0005, 2.0, 0.0005, either=0.06),
+    Kind("GPU-bound, steps of 0.7 s", 0.7, 0.003, 0.0, 0.001, 2.0, 0.001),
+    Kind("GPU-bound, steps of 1.5 s", 1.5, 0.003, 0.0, 0.001, 2.0, 0.001),
+    Kind("GPU-bound, wanders over a minute", 0.1, 0.002, 0.3, 0.003, 60.0, 0.0),
     Kind("at the power cap, warming up", 0.03, 0.003, 0.3, 0.001, 2.0, 0.001, trend=0.004),
     Kind("GPU-bound, wanders 0.3 %", 0.05, 0.004, 0.3, 0.003, 2.0, 0.003),
     Kind("host-bound, wanders 1 %", 0.02, 0.03, 0.3, 0.01, 2.0, 0.01, usual=WAITING),
@@ -111,6 +126,8 @@ def run(kind: Kind, rng: np.random.Generator, *, slower: float = 0.0) -> Series:
     """The steps of one run that windows see."""
     count = round(RUN_S / kind.step_s)
     level = 1 + kind.between * rng.normal()
+    if kind.either:
+        level *= 1 + kind.either * float(rng.random() < EVERY_OTHER)
     level = level + wander(rng, count, math.exp(-kind.step_s / kind.remembers_s)) * kind.drift
     level = level + wander(rng, count, kind.alike) * kind.noise
     level = level + kind.trend * np.linspace(-0.5, 0.5, count)

@@ -106,7 +106,7 @@ def test_several_runs_that_agree_make_the_interval_narrower() -> None:
     one = difference(mean_of(run(1)), mean_of(run(2)))
     five = difference(mean_of(*map(run, range(1, 6))), mean_of(*map(run, range(6, 11))))
 
-    assert five.high - five.low < 0.6 * (one.high - one.low)
+    assert five.high - five.low < 0.75 * (one.high - one.low)
 
 
 def test_several_runs_that_disagree_make_it_wider() -> None:
@@ -247,3 +247,61 @@ def test_onsets_that_come_early_and_late_by_turns_do_not_make_an_even_program_un
     low, high = mean_of(series).interval()
 
     assert high / low - 1 < 0.004
+
+
+def test_three_runs_each_cover_the_truth_though_runs_differ_far_more_than_they_drift() -> None:
+    """By 40 times: no run can show it, and a library that chooses another algorithm does it."""
+    kind = {"between": 0.02, "drift": 0.0005, "noise": 0.001, "seconds": 9.0}
+    found = [
+        difference(
+            mean_of(*(run(6 * i + k, **kind) for k in range(3))),
+            mean_of(*(run(6 * i + k, **kind) for k in range(3, 6))),
+        )
+        for i in range(30)
+    ]
+
+    assert sum(d.low <= 0 <= d.high for d in found) >= 27
+    assert sum(d.word == "same" for d in found) == 0
+
+
+def test_three_runs_each_that_agree_still_find_two_percent() -> None:
+    assert all(
+        difference(
+            mean_of(*(run(6 * i + k) for k in range(3))),
+            mean_of(*(slower(run(6 * i + k), 0.02) for k in range(3, 6))),
+        ).word
+        == "more"
+        for i in range(6)
+    )
+
+
+def of_long_steps(seed: int, **kind: float) -> Measured:
+    return mean_of(run(seed, step_s=0.7, noise=0.01, alike=0.0, **kind))
+
+
+def test_jitter_of_steps_of_a_second_is_no_drift() -> None:
+    """17 steps that scatter by 1 % know their mean to 0.24 %; runs need not differ by the scatter."""
+    reach = [math.log(m.interval()[1] / m.value) for m in map(of_long_steps, range(20))]
+
+    assert 0.0048 < np.median(reach) < 0.012
+
+
+def test_drift_of_steps_of_a_second_is_no_jitter() -> None:
+    """A wander of 5 % over seconds is still expected between runs."""
+    reach = [math.log(m.interval()[1] / m.value) for m in (of_long_steps(k, drift=0.05) for k in range(20))]
+
+    assert np.median(reach) > 0.04
+
+
+def test_a_product_is_as_unsure_as_its_factors_together() -> None:
+    one, other = mean_of(run(1)), mean_of(run(2))
+    reach = [math.log(m.interval()[1] / m.value) for m in (one, other, one.times(other))]
+
+    assert reach[2] == pytest.approx(math.hypot(reach[0], reach[1]), rel=0.1)
+
+
+def test_a_product_with_what_is_not_known_has_a_value_and_no_interval() -> None:
+    short = mean_of(run(1, seconds=1.9))
+    for product in (mean_of(run(2)).times(short), short.times(mean_of(run(2)))):
+        assert product.value == pytest.approx(0.0025, rel=0.01)
+        assert math.isnan(product.interval()[0])

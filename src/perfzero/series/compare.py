@@ -62,8 +62,12 @@ WAITING = 0.04
 UNSURE = 0.4
 """Of the logarithm of between / drift: runs differ by 0.7 to 1.5 times their drift in two cases of three."""
 
-SEVERAL = 1.0
-"""The same where several runs were seen: they tell themselves."""
+SEVERAL = 3.0
+"""
+The same where several runs were seen: 0.05 to 20 times in two cases of three. They tell themselves, but the
+spread of three is known badly, and with 1 here the truth lay in the interval in 66 to 90 % of the pairs of
+programs whose runs differ by 10 to 200 times their drift (`benchmarks/compare/simulated.py`); now in 95.
+"""
 
 OTHERWISE = 0.001
 """
@@ -71,7 +75,11 @@ Of programs whose runs differ by anything up to `FARTHEST` times their drift. So
 distrusted for it; several runs that disagree are believed all the same.
 """
 
-FARTHEST = 100.0
+FARTHEST = 1000.0
+"""A library that chooses another algorithm makes a run of an even program differ by that."""
+
+FARTHEST_ALONE = 100.0
+"""The same of a single run, which shows none of it: only how wide intervals of many metrics are."""
 
 LEAST, MOST = 1e-5, 1.0
 """Drifts that are weighed: from that of an unheard-of even program to that of one that pauses at times."""
@@ -84,6 +92,12 @@ MARGIN = 0.01
 
 FEWEST_STRETCHES = 3
 """The least that show a drift: of two means one cannot say what is drift and what is noise."""
+
+FEW_STEPS = 5.0
+"""
+Where a stretch holds fewer values, their scatter within it is hardly seen, or not at all (steps of a second),
+and all of it would count as drift, and so be expected between runs. There neighbours tell the noise.
+"""
 
 SURELY = 0.9
 """
@@ -153,10 +167,12 @@ class Measured:
 
     def times(self, other: Measured) -> Measured:
         """Its product with *other*, on the scale of ratios, as if the two knew nothing of each other."""
+        both = self.known and other.known
         return replace(
             self,
             value=self.value * other.value,
-            variances=self.variances + _mean(other),
+            variances=self.variances + _as_if_normal(other) if both else np.empty(0),
+            likely=self.likely if both else np.empty(0),
             drift=math.hypot(self.drift, other.drift),
         )
 
@@ -166,7 +182,9 @@ class Measured:
         return replace(
             self,
             value=self.value * step.value,
-            variances=own + _mean(step) * (self.value * step.value) ** 2 if step.known else np.empty(0),
+            variances=own + _as_if_normal(step) * (self.value * step.value) ** 2
+            if step.known
+            else np.empty(0),
             likely=self.likely if step.known else np.empty(0),
             drift=self.drift * step.value,
         )
@@ -212,7 +230,8 @@ def measured(runs: Sequence[Series], *, scale: Scale, usual: float = WAITING, al
     unit = _unit(value, scale)
     back = 1.0 if scale == "ratio" else unit
     drift = np.geomspace(LEAST, MOST, GRID)
-    times = np.linspace(-math.log(FARTHEST), math.log(FARTHEST), GRID - 1)[:, None]  # 0 is among them
+    farthest = math.log(FARTHEST_ALONE if len(seen) == 1 else FARTHEST)
+    times = np.linspace(-farthest, farthest, GRID - 1)[:, None]  # 0 is among them
     between = np.exp(times) * drift
     spread = np.exp(-((times / (UNSURE if len(seen) == 1 else SEVERAL)) ** 2) / 2)
     weigh = np.log(drift / (1 + (drift / usual) ** 2))
@@ -350,8 +369,9 @@ def _unit(value: float, scale: Scale) -> float:
 def _noise(values: FloatArray, weights: FloatArray, place: IntArray, means: FloatArray) -> float:
     """The variance that the scatter of *values* alone gives the mean of a stretch."""
     many, free = len(means), len(values) - len(means)
-    if free < 1:
-        return 0.0
+    if len(values) < FEW_STEPS * many:
+        # Half the mean square of successive differences (von Neumann, 1941): what drifts slowly falls out.
+        return float(np.mean(np.diff(values) ** 2)) / 2 * many / len(values)
     rest = values - means[place]
     spread = float(np.average(rest**2, weights=weights)) * len(values) / free
     r = _alike(rest, place[1:] == place[:-1], each=len(values) / many)
@@ -383,9 +403,13 @@ def _thinned(variances: FloatArray, likely: FloatArray) -> tuple[FloatArray, Flo
     return means, np.asarray(mass, np.float64)
 
 
-def _mean(known: Measured) -> float:
-    """The expected variance of its mean."""
-    return float(np.sum(known.variances * known.likely))
+def _as_if_normal(known: Measured) -> float:
+    """
+    The variance of the normal distribution that reaches as far, with 95 %.
+
+    Not the expected variance: that is all of the few runs that may be anywhere (`OTHERWISE`).
+    """
+    return (_reach(known.variances, known.likely, 0.95) / 1.96) ** 2
 
 
 def _reach(variances: FloatArray, likely: FloatArray, confidence: float) -> float:

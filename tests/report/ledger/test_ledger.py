@@ -214,3 +214,30 @@ def test_the_names_of_a_recording_cannot_move_the_cursor(before: Iteration, afte
 
 def test_a_limit_is_the_largest_class_and_what_the_verdict_names(after: Iteration) -> None:
     assert limits_of(after.first.diagnosis) == ("memory bandwidth",)
+
+
+def series_without(share: float) -> dict[str, measure.Series]:
+    """The series of a recording of which *share* of the samples, spread evenly, have lost their counters."""
+    recording = open_recording(RECORDINGS / "resnet50_nchw")
+    e = collect(recording.observation(recording.gpus[0].index))
+    lost = np.random.default_rng(1).random(len(e.long)) < share
+    columns = {
+        name: np.where(lost & (name in ("dram_read_bytes", "gpc_clock", "launches")), np.nan, column)
+        for name, column in e.long.columns.items()
+    }
+    holed = dataclasses.replace(e, long=dataclasses.replace(e.long, columns=columns))
+    return measure.series_of(holed, judge(e.observation))[0]
+
+
+@pytest.mark.parametrize("key", ["step_cycles", "step_dram_read", "step_launches"])
+def test_what_was_not_counted_is_no_zero(key: str) -> None:
+    """A tenth of the samples missing once made a tenth fewer bytes."""
+    whole, holed = series_without(0.0)[key], series_without(0.1)[key]
+    means = [np.average(s.values, weights=s.weights) for s in (whole, holed)]
+
+    assert means[1] == pytest.approx(means[0], rel=0.01)
+
+
+def test_what_was_never_counted_says_nothing() -> None:
+    assert "step_dram_read" not in series_without(1.0)
+    assert "step_dram_read" in series_without(0.9)

@@ -242,11 +242,6 @@ def _steps(e: Evidence, steps: Steps, diagnosis: Diagnosis, also: dict[str, floa
         return {}
     stretch = stretches_of(spans[:, 0], spans[:, 1], seen_ns=steps.seen_ns)
     names = [m.counter for m in METRICS if m.group == "bytes" and table.has(m.counter)]
-    amounts = np.column_stack(
-        [table.duration_s, np.nan_to_num(table.column("gpc_clock")) * table.duration_s]
-        + [np.nan_to_num(table.column(name)) for name in names]
-    )
-    sums = sums_by_step(table, amounts, starts_ns=steps.starts_ns)
     stalled, uncertain = _stalls(diagnosis)
     # The mean is the report's own: intervals that hold one step's work, which counters tell better than time.
     scale = steps.step_s / float(lengths[one].mean()) / (1 - stalled)
@@ -254,14 +249,28 @@ def _steps(e: Evidence, steps: Steps, diagnosis: Diagnosis, also: dict[str, floa
     found = {"step_time": Series(lengths * scale, weights, stretch)}
     also["step_time"] = uncertain
     if table.has("gpc_clock"):
-        clock = _ratio(sums[:, 1], sums[:, 0])
-        found["step_cycles"] = Series(lengths * scale * clock, weights, stretch)
+        clock, known = _per_second(table, "gpc_clock", steps)
+        found["step_cycles"] = Series(lengths * scale * clock, weights * known, stretch)
         also["step_cycles"] = uncertain
     for metric in METRICS:
         if metric.group == "bytes" and metric.counter in names:
-            per_step = sums[:, 2 + names.index(metric.counter)]
-            found[metric.key] = Series(per_step, weights, stretch)
+            rate, known = _per_second(table, metric.counter, steps)
+            found[metric.key] = Series(rate * lengths, weights * known, stretch)
     return found
+
+
+def _per_second(table: Samples, name: str, steps: Steps) -> tuple[FloatArray, FloatArray]:
+    """
+    The mean of *name* in each whole step, of a total per second, and for how many seconds it was known.
+
+    Of samples that lack it nothing is known: they are no zeros, and a step of which little was seen weighs
+    little.
+    """
+    column, seconds = table.column(name), table.duration_s
+    amount = column if BY_NAME[name].kind == "total" else column * seconds
+    known = np.isfinite(column) * seconds
+    sums = sums_by_step(table, np.column_stack([np.nan_to_num(amount), known]), starts_ns=steps.starts_ns)
+    return _ratio(sums[:, 0], sums[:, 1]), sums[:, 1]
 
 
 def _covers(table: Samples, steps: Steps) -> bool:
