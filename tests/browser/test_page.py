@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from perfzero import text
 from perfzero.report.build import build
+from perfzero.report.html import html
 from perfzero.report.model import Report
 
 from .conftest import HOSTILE, Open
@@ -361,6 +363,12 @@ def test_it_fits_a_phone_and_a_large_screen(
     assert measure < 45, "a line of text stays short enough to be read"
     size = page.evaluate("parseFloat(getComputedStyle(document.documentElement).fontSize)")
     assert size == (16 if width == 390 else 24)
+    axis = float(page.evaluate("perfzero.axisFont()").split("px")[0])
+    assert axis == pytest.approx(11 * size / 16)
+    page.locator("#roofline").scroll_into_view_if_needed()
+    page.wait_for_selector("#roofline .drawing text", state="attached")
+    word = page.eval_on_selector("#roofline .drawing text", "(n) => parseFloat(getComputedStyle(n).fontSize)")
+    assert word == 0.75 * size
 
 
 def test_what_is_named_as_markup_is_shown_as_text(open_page: Open, hostile: Report, pages: Pages) -> None:
@@ -417,3 +425,136 @@ def test_it_prints_without_the_controls(open_page: Open, report: Reports, pages:
     page.emulate_media(media="print")
     assert not page.locator(".bar").is_visible()
     assert page.locator("h1").is_visible()
+    page.locator("#step .phases").scroll_into_view_if_needed()
+    assert page.locator("#step .phases button").first.is_visible(), "the phases are no controls"
+
+
+def test_on_paper_it_is_light_and_the_table_of_layers_is_there(
+    open_page: Open, report: Reports, pages: Pages
+) -> None:
+    page = open_page(pages("fp32", report("_looks/resnet50_fp32")), dark=True)
+    page.locator("#layers").scroll_into_view_if_needed()
+    page.wait_for_selector("#layers .rows tbody tr")
+    ink = "() => getComputedStyle(document.body).color"
+    assert page.evaluate(ink) == "rgb(236, 238, 241)"
+    page.click("button.theme")
+    page.click("button.theme")  # dark by choice, too
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate(ink) == "rgb(26, 28, 32)"
+    assert page.locator("#layers .rows tbody tr").first.is_visible()
+    assert page.locator("#layers .rows th button").first.is_visible()
+    assert page.locator("#layers .lead").first.is_visible()
+    assert not page.locator("#layers .tools").first.is_visible()
+
+
+def test_a_gpu_asked_for_twice_is_shown_once_and_keeps_the_focus(
+    open_page: Open, report: Reports, pages: Pages
+) -> None:
+    page = open_page(pages("ddp", report("_looks/ddp")))
+    page.dblclick("[data-gpu='1']")
+    page.wait_for_selector("html[data-ready]", state="attached")
+    page.wait_for_timeout(200)
+    names = page.eval_on_selector_all("main section", "(parts) => parts.map((p) => p.id)")
+    assert len(names) == len(set(names)) >= 8
+    assert page.locator("footer").count() == 1
+    assert page.evaluate("document.activeElement.dataset.gpu") == "1"
+
+
+def test_a_link_leads_to_its_section_though_those_above_grow_and_lets_go(
+    open_page: Open, report: Reports, pages: Pages
+) -> None:
+    page = open_page(pages("fp32", report("_looks/resnet50_fp32")))
+    page.click(".bar nav a[href='#host']")
+    page.wait_for_timeout(1200)
+    top = "() => document.getElementById('host').getBoundingClientRect().top"
+    assert 0 <= page.evaluate(top) <= 80
+    page.mouse.wheel(0, -500)
+    page.wait_for_timeout(400)
+    assert page.evaluate(top) > 80
+
+
+def test_data_that_was_cut_short_is_told_where_it_is_missing(
+    open_page: Open, report: Reports, pages: Pages, tmp_path: Path
+) -> None:
+    whole = pages("fp32", report("_looks/resnet50_fp32")).read_text("utf-8")
+    for name in ("data-samples-0", "data-layers"):
+        at = whole.index(f'id="{name}">') + len(f'id="{name}">')
+        whole = whole[: at + 400] + whole[whole.index("</script>", at) :]
+    (tmp_path / "cut.html").write_text(whole, "utf-8")
+    page = open_page(tmp_path / "cut.html")
+    for name in ("timeline", "layers", "roofline", "times"):
+        if page.locator(f"#{name}").count():
+            page.locator(f"#{name}").scroll_into_view_if_needed()
+            page.wait_for_selector(f"#{name} .why")
+            assert "could not be drawn" in said(page.text_content(f"#{name} .why"))
+    assert page.locator("#steps .why").count() == 0
+
+
+def test_a_deep_tree_stays_low_and_a_look_without_rows_says_so(
+    open_page: Open, report: Reports, pages: Pages
+) -> None:
+    page = open_page(pages("nchw", report("resnet50_nchw")))
+    tall, deep, words = page.evaluate(
+        """() => {
+          const n = 20000, zeros = new Array(n).fill(0);
+          const parent = zeros.map((_, i) => i - 1), ns = zeros.map(() => 1);
+          const tree = { names: ['a'], kinds: ['module'], parent, name: zeros, kind: zeros, ns };
+          const icicle = new perfzero.Icicle(tree, { busy_ns: 1, steps: 1 });
+          document.body.append(icicle.node);
+          icicle.draw();
+          const tall = icicle.canvas.clientHeight;
+          icicle.enter(15000);
+          const none = { rows: 0, names: [], columns: {} };
+          const views = { layers: none, operators: none, kernels: none, lines: none };
+          const rows = new perfzero.Rows(views, { first: 'layers' });
+          return [tall, icicle.canvas.clientHeight, rows.node.textContent];
+        }"""
+    )
+    assert 28 * 5 < tall <= 28 * 50
+    assert tall < deep <= 28 * 50
+    assert "no row" in words
+
+
+def test_views_are_chosen_with_arrow_keys_and_a_link_skips_the_bar(
+    open_page: Open, report: Reports, pages: Pages
+) -> None:
+    page = open_page(pages("fp32", report("_looks/resnet50_fp32")))
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.locator("#layers").scroll_into_view_if_needed()
+    page.locator("#layers [role=tab][aria-selected=true]").focus()
+    page.keyboard.press("ArrowRight")
+    tab = page.locator("#layers [role=tab][aria-selected=true]")
+    assert tab.get_attribute("data-view") == "operators"
+    assert page.evaluate("document.activeElement.dataset.view") == "operators"
+    panel = page.locator(f"#{tab.get_attribute('aria-controls')}")
+    assert panel.get_attribute("role") == "tabpanel"
+    assert panel.get_attribute("aria-labelledby") == tab.get_attribute("id")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.dataset.view") == "operators", "other keys do nothing"
+
+
+def test_a_command_of_megabytes_leaves_the_verdict_on_the_first_screen(
+    open_page: Open, report: Reports, tmp_path: Path
+) -> None:
+    its = report("resnet50_nchw")
+    long = ("python", "-c", "x = 1; " * 100_000)
+    command = replace(its, process=replace(its.process, command=long), next_command=" ".join(long))
+    (tmp_path / "long.html").write_bytes(html(command))
+    page = open_page(tmp_path / "long.html")
+    assert page.locator(".eyebrow").bounding_box()["height"] < 120
+    assert page.locator("h1").bounding_box()["y"] < 300
+    assert page.locator(".command").bounding_box()["height"] < 250
+
+
+def test_another_look_is_shown_on_the_roofline_too(open_page: Open, report: Reports, pages: Pages) -> None:
+    its = report("_looks/ddp")
+    assert len(its.breakdowns) == 2
+    page = open_page(pages("ddp", its))
+    page.locator("#layers").scroll_into_view_if_needed()
+    page.eval_on_selector("#roofline .body > *", "(node) => { node.id = 'before'; }")
+    page.locator("#layers .tools button[aria-pressed=false]").first.click()
+    assert page.locator("#before").count() == 0
+    assert page.evaluate("document.activeElement.getAttribute('aria-pressed')") == "true"

@@ -18,11 +18,12 @@ import pytest
 from perfzero.diagnose.verdict import Remedy
 from perfzero.report.analysis import judged_report
 from perfzero.report.build import Judged, build
-from perfzero.report.html import html, json_in_markup
+from perfzero.report.html import SCRIPTS, html, json_in_markup
+from perfzero.report.model import Report, Span
 from perfzero.report.page_samples import LEVELS, MISSING, TIME_BYTES, block, deflated, longest, quantised
 from perfzero.report.page_words import page_words
 from perfzero.report.snippets import SNIPPETS, snippet
-from perfzero.values import Process, Samples
+from perfzero.values import Gap, Process, Samples
 from perfzero.words.catalogue import LANGUAGES
 
 from .conftest import diagnosis, observation, silent_diagnosis, table
@@ -231,6 +232,53 @@ def test_a_remedy_with_code_has_its_change_and_one_without_has_none() -> None:
     )
     assert snippet(Remedy("Have the cooling checked.")) == ()
     assert all(lines for lines in SNIPPETS.values())
+
+
+def test_the_mean_step_is_drawn_within_its_band() -> None:
+    (gpu,) = document_of(html(judged_report(RECORDINGS / "resnet50_nchw")).decode())["gpus"]
+    lines = [line for track in gpu["profile"] for line in track["lines"]]
+    assert lines
+    for line in lines:
+        inside = [
+            low * 0.999 <= mean <= high * 1.001 + 1e-9
+            for low, mean, high in zip(line["low"], line["mean"], line["high"], strict=True)
+        ]
+        assert np.mean(inside) >= 0.95, line["label"]
+
+
+def with_gaps(count: int) -> Report:
+    report = build([Judged(observation(), diagnosis())], recording="r")
+    (gpu,) = report.gpus
+    start = gpu.timeline.start_ns
+    gaps = tuple(Gap(0, "pm", start + i * 1_000_000, start + i * 1_000_000 + 9, "lost") for i in range(count))
+    spans = tuple(Span("gap", i / 1000, i / 1000 + 9e-9) for i in range(count))
+    changed = replace(gpu, losses=replace(gpu.losses, gaps=gaps), timeline=replace(gpu.timeline, spans=spans))
+    return replace(report, gpus=(changed,))
+
+
+def test_many_gaps_are_cut_and_counted_and_few_are_all_told() -> None:
+    many, few = (document_of(html(with_gaps(n)).decode())["gpus"][0] for n in (50_000, 50))
+    assert (len(many["gaps"]), many["more_gaps"]) == (50, "49,950")
+    assert (len(few["gaps"]), few["more_gaps"]) == (50, "")
+    its = [m for m in many["marks"] if m["kind"] == "gap"]
+    assert len(its) <= 2000
+    assert its[0]["start"] == 0
+    assert its[-1]["end"] == pytest.approx(49.999)
+    assert len([m for m in few["marks"] if m["kind"] == "gap"]) == 50
+    assert len(html(with_gaps(50_000))) < len(html(with_gaps(50))) + 100_000
+
+
+def test_where_no_script_runs_the_headline_stands_there_as_text() -> None:
+    body = made(headline=HOSTILE).split("<body>")[1].split("<script")[0]
+    assert "<h1>&lt;/script&gt;&lt;img" in body
+    assert "report.json says the same" in body
+    assert "\x1b" not in body
+
+
+def test_no_script_holds_what_a_browser_of_2022_cannot_parse() -> None:
+    """A lookbehind in a regular expression left the whole page blank."""
+    for name in SCRIPTS:
+        assert "(?<" not in (files("perfzero.report") / "page" / name).read_text("utf-8"), name
 
 
 def test_the_page_of_a_shipped_recording_is_small() -> None:

@@ -77,6 +77,15 @@ def test_a_look_says_how_it_was_taken_and_whose_it_is(report: Report) -> None:
     assert said["sampled"].startswith("Beside it 6,954 samples of the counters, 50 µs each")
 
 
+def test_what_computes_no_product_has_no_place_on_the_roofline(rows: dict[str, Any]) -> None:
+    view = rows["views"]["kernels"]
+    pairs = list(zip(view["columns"]["flops"], view["columns"]["intensity"], strict=True))
+    without = [intensity for flops, intensity in pairs if not flops]
+    assert without
+    assert set(without) == {None}
+    assert any(flops and intensity for flops, intensity in pairs)
+
+
 def test_where_nothing_but_kernels_is_known_they_are_shown_first() -> None:
     (said,) = looks_of(judged_report(RECORDINGS / "decode"), page_words("en"), Voice("en"))
     assert said["first"] == "kernels"

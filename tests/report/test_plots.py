@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
@@ -11,7 +12,7 @@ import numpy as np
 
 from perfzero.diagnose.verdict import Diagnosis
 from perfzero.report.build import Judged, build
-from perfzero.report.model import Report
+from perfzero.report.model import Report, Span
 from perfzero.report.plots import timeline_png
 from perfzero.values import Observation, Samples
 
@@ -45,6 +46,22 @@ def test_a_picture_with_no_sample_says_so_and_draws_no_line(seen: Observation, s
     picture = pixels(timeline_png(build([Judged(blind, silent)], recording="r")))
     assert share_of("#0072B2", picture) == 0
     assert share_of("#000000", picture) > 0  # the words
+
+
+def test_fifty_thousand_gaps_are_drawn_and_none_is_not(make_report: Make, starved: Diagnosis) -> None:
+    report = make_report(starved)
+    (gpu,) = report.gpus
+    ends = [Span("gap", 0.0002 * i, 0.0002 * i + 0.0001) for i in range(50_000)]
+
+    def drawn(spans: list[Span]) -> tuple[float, float]:
+        its = replace(gpu, timeline=replace(gpu.timeline, spans=tuple(spans)))
+        began = time.process_time()
+        picture = pixels(timeline_png(replace(report, gpus=(its,))))
+        return share_of("#F4D4C0", picture) + share_of("#F5D7BF", picture), time.process_time() - began
+
+    (many, seconds), (none, _) = drawn(ends), drawn([])
+    assert many > none
+    assert seconds < 20
 
 
 def test_words_that_look_like_a_formula_do_not_break_the_picture(

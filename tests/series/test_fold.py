@@ -50,6 +50,18 @@ def test_the_spread_is_that_of_the_steps_not_of_the_mean():
     assert np.median(folded.high["tensor_active"]) == pytest.approx(0.8)
 
 
+def test_the_plain_mean_lies_within_the_band_of_the_steps_and_the_sharpened_one_need_not():
+    """A pulse shorter than a sample: sharpened it stands above what any single sample shows."""
+    pulse = [(0.5, IDLE), (0.02, MATRIX), (0.48, IDLE)]
+    folded = folded_of(pulse, step_s=0.0273, steps=300, windows=False)
+
+    plain, sharp = folded.plain["gr_active"], folded.mean["gr_active"]
+    assert (plain <= folded.high["gr_active"] + 1e-9).all()
+    assert (plain >= folded.low["gr_active"] - 1e-9).all()
+    assert plain.mean() == pytest.approx(sharp.mean(), rel=0.05)
+    assert (sharp > folded.high["gr_active"] + 0.05).any()
+
+
 def test_of_many_steps_some_from_all_over_are_folded(monkeypatch):
     """The first half of the steps works at half the level: 40 of 400 show as much of it as all do."""
     samples, starts = program([(1.0, MATRIX)], step_s=0.02, steps=400, period_ms=1.0, windows=False)

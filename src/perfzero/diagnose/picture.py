@@ -19,7 +19,7 @@ from perfzero.values import IntArray, Samples
 def picture_of(e: Evidence) -> Picture:
     """The picture of *e*; its parts are empty where there is nothing to draw."""
     folded = mean_step(e)
-    profile = None if folded is None else Profile(folded.mean, folded.low, folded.high)
+    profile = None if folded is None else Profile(folded.plain, folded.low, folded.high)
     return Picture(
         steps_ns=_steps(e.steps) if isinstance(e.steps, Steps) else np.empty((0, 2), np.int64),
         profile=profile,

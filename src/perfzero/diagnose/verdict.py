@@ -237,7 +237,8 @@ class Profile:
     """
     The mean step in bins, each from one share of the step to the next; arrays of shape (bins,) by counter.
 
-    `mean`: amounts per second; `low`, `high`: 5 % and 95 % of the single steps.
+    `mean`: amounts per second, not sharpened, as the band is not; `low`, `high`: 5 % and 95 % of the
+    single steps.
     """
 
     mean: Mapping[str, FloatArray]

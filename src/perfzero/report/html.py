@@ -1,7 +1,7 @@
 """
 report.html: the Report as one file that needs nothing else, made to be read.
 
-    page.html           the frame: a place for each part below
+    page.html           the frame: a place for each part below, and the headline until the page is built
       uPlot, page.css   how it looks
       document          what it says: JSON, escaped so that no text can end the element it stands in
       page's scripts    build the page from the document; text enters it as text, never as markup
@@ -52,6 +52,7 @@ def html(report: Report, *, language: str = "en") -> bytes:
     parts = {
         "language": language,
         "title": markup(words["title"]),
+        "headline": markup(said["headline"]),
         "no_script": markup(words["no_script"]),
         "licence": _asset("uplot.LICENSE").replace("--", "—").strip(),
         "styles": _asset("uplot.min.css") + _asset("page.css"),

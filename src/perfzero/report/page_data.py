@@ -48,6 +48,9 @@ NOTEWORTHY = 0.0005
 PROFILED = ("busy", "memory", "pcie", "launches")
 """Tracks of the mean step."""
 
+LISTED = 50
+"""Gaps that are told one by one; nobody reads more, and each costs a line of the page."""
+
 LONGER = 1.5
 """From half as long again as the median on a step is marked, as `series.rare` does."""
 
@@ -127,8 +130,9 @@ def _gpu(report: Report, gpu: GpuReport, words: Words, say: Voice) -> dict[str, 
                 "length": text.duration(max(0, g.end_ns - g.start_ns) / 1e9),
                 "reason": say.tell(g.reason),
             }
-            for g in gpu.losses.gaps
+            for g in gpu.losses.gaps[:LISTED]
         ],
+        "more_gaps": f"{more:,}" if (more := len(gpu.losses.gaps) - LISTED) > 0 else "",
         "host": _host(gpu, say),
         "duration_s": gpu.timeline.duration_s,
         "tracks": drawn_tracks(gpu, words),
@@ -386,7 +390,7 @@ def _phases(diagnosis: Diagnosis, say: Voice) -> dict[str, Any] | None:
 
 
 def _profile(picture: Picture | None, words: Words) -> list[dict[str, Any]] | None:
-    """The mean step as tracks of lines, each value a mean of a bin."""
+    """The mean step as tracks of lines: not sharpened, for the band around it is not."""
     if picture is None or picture.profile is None:
         return None
     profile = picture.profile

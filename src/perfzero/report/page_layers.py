@@ -152,7 +152,8 @@ def _value(figure: Figure | None) -> float:
 def _under_roof(roofline: Roofline) -> dict[str, Any]:
     return {
         "flops": roofline.flops,
-        "intensity": roofline.intensity,
+        # Of what computes no product none is known: 0 would be a place on the axis.
+        "intensity": roofline.intensity if roofline.flops else math.nan,
         "roof": roofline.roof,
         "limit": roofline.limit,
         "reuse": kind_of_reuse(roofline),

@@ -16,6 +16,7 @@ from typing import Any
 from perfzero import hardware
 from perfzero.diagnose.verdict import TIME_CLASSES
 from perfzero.report.model import GpuReport
+from perfzero.report.timeline import drawn_spans
 from perfzero.report.voice import Voice
 from perfzero.values import Samples
 
@@ -50,6 +51,9 @@ TRACKS = (
     Track("temperature", "°C", ("temperature",), 1, None, ("board",)),
     Track("capped", "%", ("capped_power", "capped_thermal", "capped_hardware"), 100, 100, ("board",)),
 )
+
+MARKS = 2000
+"""Marks of one kind at most; a lane is no more pixels wide."""
 
 COLUMNS = (
     *dict.fromkeys(column for track in TRACKS for column in track.columns),
@@ -120,7 +124,7 @@ def sampled_tables(gpu: GpuReport) -> dict[str, Samples]:
 def marks(gpu: GpuReport, say: Voice) -> list[dict[str, Any]]:
     """Marked stretches of the axis: windows, bursts, gaps, warm-up, rare events, phases of the recording."""
     spans: list[dict[str, Any]] = [
-        {"kind": span.kind, "start": span.start_s, "end": span.end_s} for span in gpu.timeline.spans
+        {"kind": kind, "start": start, "end": end} for kind, start, end in drawn_spans(gpu.timeline, MARKS)
     ]
     origin_ns = gpu.timeline.start_ns
     for stage in gpu.diagnosis.stages:

@@ -20,10 +20,14 @@ from matplotlib.patches import Patch
 
 from perfzero import text
 from perfzero.report.model import GpuReport, Panel, Report, Series, Timeline
+from perfzero.report.timeline import drawn_spans
 
 _WIDTH_IN = 13.0
 _PANEL_IN = 1.4
 _DPI = 110
+_SPANS = 1000
+"""Marks of one kind, as many as the left plots have pixels: fifty thousand took minutes to draw."""
+
 _GPUS = 8
 """More GPUs than this make a picture nobody reads; the worst ones are drawn."""
 
@@ -77,8 +81,11 @@ def _highest(panel: Panel) -> float:
 
 
 def _draw_whole(ax: Axes, panel: Panel, timeline: Timeline, *, title: str) -> None:
-    for span in timeline.spans:
-        ax.axvspan(span.start_s, span.end_s, zorder=0, **_STYLE[span.kind])
+    found: dict[str, list[tuple[float, float]]] = {}
+    for kind, start, end in drawn_spans(timeline, _SPANS):
+        found.setdefault(kind, []).append((start, end - start))
+    for kind, ranges in found.items():
+        ax.broken_barh(ranges, (0, 1), transform=ax.get_xaxis_transform(), zorder=0, **_STYLE[kind])
     exact = {s.label for s in panel.series if s.source == "pm"}
     for series in panel.series:
         faint = series.source == "gpm" and series.label in exact

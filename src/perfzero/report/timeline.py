@@ -65,6 +65,29 @@ def _tables(seen: Observation) -> dict[str, Samples]:
     }
 
 
+def drawn_spans(timeline: Timeline, most: int) -> list[tuple[str, float, float]]:
+    """
+    Kind, start and end of the marked stretches, some *most* of each kind at most.
+
+    Of a kind of which there are more, those less than the *most*-th part of the whole apart become one.
+    """
+    by_kind: dict[str, list[tuple[float, float]]] = {}
+    for span in timeline.spans:
+        by_kind.setdefault(span.kind, []).append((span.start_s, span.end_s))
+    found: list[tuple[str, float, float]] = []
+    for kind, spans in by_kind.items():
+        if len(spans) <= most:
+            found += [(kind, start, end) for start, end in spans]
+            continue
+        edges = np.array(sorted(spans))
+        until = np.maximum.accumulate(edges[:, 1])
+        whole = max(timeline.duration_s, float(until[-1] - edges[0, 0]))
+        first = np.append(0, np.flatnonzero(edges[1:, 0] - until[:-1] >= whole / most) + 1)
+        last = np.append(first[1:], len(edges)) - 1
+        found += [(kind, float(a), float(b)) for a, b in zip(edges[first, 0], until[last], strict=True)]
+    return found
+
+
 def coarsen(samples: Samples, *, factor: int) -> Samples:
     """
     Merge runs of up to *factor* neighbours into one row each; no row spans a hole.

@@ -73,9 +73,10 @@ class Folded:
     """
     The mean step; all arrays of shape (bins,), amounts as rates per second.
 
-    `mean`: the sharpened mean profile by column, NaN where nothing was seen. `low`, `high`: 5 % and 95 %
-    of the single steps' values, not sharpened. `counts`: how many steps each bin rests on.
-    `steps`: how many were laid over each other, `left_out` how many were too long or too short.
+    `mean`: the sharpened mean profile by column, NaN where nothing was seen. `plain`: the mean of the
+    samples, not sharpened; `low`, `high`: 5 % and 95 % of the single steps' values of the same kind.
+    `counts`: how many steps each bin rests on. `steps`: how many were laid over each other, `left_out` how
+    many were too long or too short.
     `laid`: which samples lie where in which step, and what they hold.
     """
 
@@ -84,6 +85,7 @@ class Folded:
     step_s: float  # the median
     sample_s: float
     mean: Mapping[str, FloatArray]
+    plain: Mapping[str, FloatArray]
     low: Mapping[str, FloatArray]
     high: Mapping[str, FloatArray]
     counts: IntArray
@@ -109,6 +111,7 @@ def fold(samples: Samples, starts_ns: IntArray, *, bins: int = BINS) -> Folded |
     row, cell, seconds = _overlaps(samples, steps, bins)
     count = len(steps)
     mean: dict[str, FloatArray] = {}
+    plain: dict[str, FloatArray] = {}
     low: dict[str, FloatArray] = {}
     high: dict[str, FloatArray] = {}
     levels: dict[str, FloatArray] = {}
@@ -122,6 +125,7 @@ def fold(samples: Samples, starts_ns: IntArray, *, bins: int = BINS) -> Folded |
             continue
         part = whole.where(known)
         profile = _sharpened(np.nan_to_num(level), part)
+        plain[name] = part.over_bins(np.nan_to_num(level))
         share = BY_NAME[name].unit == "ratio" and BY_NAME[name].origin != "host"
         mean[name] = np.minimum(profile, 1.0) if share else profile
         levels[name] = level
@@ -132,6 +136,7 @@ def fold(samples: Samples, starts_ns: IntArray, *, bins: int = BINS) -> Folded |
         step_s=float(np.median(steps[:, 1] - steps[:, 0])) / 1e9,
         sample_s=float(np.median(samples.duration_s)),
         mean=mean,
+        plain=plain,
         low=low,
         high=high,
         counts=np.sum((covered >= COVERED * bin_s).reshape(count, bins), axis=0).astype(np.int64),

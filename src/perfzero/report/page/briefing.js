@@ -1,5 +1,12 @@
 /* The first screen: what is wrong, how sure that is, what to do, and what nvidia-smi would have said. */
 
+/* Characters of a command from which on it is shown as one block: nobody reads a longer one. */
+const LONG = 2000;
+
+function cut(words, most) {
+  return words.length > most ? `${words.slice(0, most)}…` : words;
+}
+
 const DOTS = { sure: 3, likely: 2, unsure: 1, no_verdict: 0 };
 
 function briefing(gpu) {
@@ -10,7 +17,7 @@ function briefing(gpu) {
       gpu && el('span', {}, `${say('gpu', gpu.index)} · ${gpu.name}`),
       el('span', {}, say('watched_for', found.watched)),
       found.recorded && el('span', {}, say('recorded', found.recorded)),
-      found.command && el('code', {}, found.command)),
+      found.command && el('code', { title: found.command }, cut(found.command, LONG))),
     several && gpuRow(),
   ]);
   const headline = el('h1', {}, gpu ? gpu.headline : found.headline);
@@ -86,7 +93,7 @@ function diff(lines) {
 function command(line) {
   const button = el('button', { type: 'button' }, say('copy'));
   // A line breaks between arguments only, not at their hyphens.
-  const code = el('code', {}, line.split(/(?<= )/).map((part) => el('span', {}, part)));
+  const code = el('code', {}, line.length > LONG ? line : line.match(/[^ ]* ?/g).map((part) => el('span', {}, part)));
   button.addEventListener('click', async () => {
     try {
       await navigator.clipboard.writeText(line);

@@ -3,6 +3,9 @@
 const found = JSON.parse(document.getElementById('document').textContent);
 const page = { gpu: 0, redraw: new Set() };
 
+/* How large type is: 1 on a desk, 1.5 on a 4K screen. What is drawn grows with it. */
+const TYPE = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
+
 /** The phrase of `key`, each %s replaced by an argument. */
 function say(key, ...filled) {
   const phrase = found.words[key];
@@ -56,7 +59,7 @@ function themed() {
 }
 
 function themeButton() {
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', themed);
+  for (const media of ['(prefers-color-scheme: dark)', 'print']) matchMedia(media).addEventListener('change', themed);
   const half = svg('svg', { viewBox: '0 0 20 20', 'aria-hidden': 'true' },
     svg('circle', { cx: 10, cy: 10, r: 7, fill: 'none', stroke: 'currentColor', 'stroke-width': 1.8 }),
     svg('path', { d: 'M10 3a7 7 0 0 1 0 14z', fill: 'currentColor' }));
@@ -135,12 +138,24 @@ function whenNear(node, then) {
   addEventListener('beforeprint', once, { once: true });
 }
 
+/** Once `node` comes near, fill `body` with what `act` unpacks and draws; where that fails, say so. */
+function unpackedIn(node, body, act) {
+  if (!('DecompressionStream' in window)) { body.replaceChildren(el('p', { class: 'why' }, say('too_old'))); return; }
+  whenNear(node, () => act().catch((error) => body.replaceChildren(broken(error))));
+}
+
+function broken(error) {
+  return el('p', { class: 'why' }, say('broken_data', error.message || error.name));
+}
+
 /** Keep in `body` what `make(width)` draws, once it comes near the screen, anew when its width changes. */
 function drawnIn(body, make) {
   let width = 0;
   whenNear(body, () => new ResizeObserver(() => {
     const now = Math.max(280, Math.floor(body.clientWidth));
-    if (now !== width) { width = now; body.replaceChildren(...[make(width)].flat()); }
+    if (now === width) return;
+    width = now;
+    try { body.replaceChildren(...[make(width)].flat()); } catch (error) { body.replaceChildren(broken(error)); }
   }).observe(body));
   return body;
 }

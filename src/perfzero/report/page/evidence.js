@@ -52,7 +52,7 @@ function qualitySection(gpu) {
   return section('quality', el('div', { class: 'columns' },
     el('div', {}, el('h3', {}, say('quality_data')), pairs(gpu.quality),
       gpu.gaps.length > 0 && el('ul', { class: 'plain', style: { 'margin-top': '0.8rem' } },
-        gpu.gaps.slice(0, 50).map((g) => el('li', {}, `${g.source}: ${g.length}, ${g.at}: ${g.reason}`)))),
+        gpu.gaps.map((g) => el('li', {}, `${g.source}: ${g.length}, ${g.at}: ${g.reason}`)), gpu.more_gaps && el('li', {}, say('more_gaps', gpu.more_gaps)))),
     el('div', {}, el('h3', {}, say('quality_cost')), pairs(found.cost)),
     el('div', {}, el('h3', {}, say('quality_doubts')),
       said.length ? el('ul', { class: 'plain' }, said.map((d) => el('li', {}, d))) : el('p', { class: 'why' }, say('no_doubts')))), false);

@@ -21,13 +21,12 @@ function layersSection(gpu) {
   const show = (at) => {
     const look = found.looks[at];
     const choice = found.looks.length > 1 && el('p', { class: 'tools' }, found.looks.map((other, i) =>
-      el('button', { type: 'button', 'aria-pressed': String(i === at), onclick: () => show(i) },
+      el('button', { type: 'button', 'aria-pressed': String(i === at), onclick: () => { show(i); page.showRoofline?.(i); body.querySelectorAll('.tools button')[i].focus(); } },
         other.gpus.length ? say('look_of', other.gpus.join(', ')) : other.file)));
     const parts = el('div', { style: { 'min-height': '20rem' } });
     body.replaceChildren(...[el('p', { class: 'lead' }, say('look_seen', look.seen, duration(look.busy_ns / 1e9))), choice,
       look.sampled && el('p', { class: 'lead' }, look.sampled), look.overlap && el('p', { class: 'lead' }, look.overlap), parts].filter(Boolean));
-    whenNear(parts, async () => {
-      if (!('DecompressionStream' in window)) { parts.replaceChildren(el('p', { class: 'why' }, say('too_old'))); return; }
+    unpackedIn(parts, parts, async () => {
       const rows = await layersOf(at);
       parts.style.removeProperty('min-height');
       const table = new Rows(rows.views, look);
@@ -67,24 +66,39 @@ class Rows {
   constructor(views, look) {
     Object.assign(this, { views, look, wanted: '', sort: { column: 'share', down: true } });
     this.names = ['layers', 'operators', 'kernels', 'lines'].filter((name) => views[name].rows > 0);
-    this.tabs = el('div', { class: 'tabs', role: 'tablist' }, this.names.map((name) => el('button', {
-      type: 'button', role: 'tab', 'data-view': name, onclick: () => this.choose(name) }, say(`view_${name}`), ' ', el('small', {}, views[name].rows.toLocaleString('en')))));
+    this.tabs = el('div', { class: 'tabs', role: 'tablist', onkeydown: (event) => this.#walk(event) }, this.names.map((name) => el('button', {
+      type: 'button', role: 'tab', id: `view-${name}`, 'data-view': name, 'aria-controls': 'view-rows', onclick: () => this.choose(name) }, say(`view_${name}`), ' ', el('small', {}, views[name].rows.toLocaleString('en')))));
     this.search = el('input', { type: 'search', placeholder: say('search'), 'aria-label': say('search'),
       oninput: () => { this.wanted = this.search.value.trim().toLowerCase(); this.#arrange(); } });
     this.head = el('tr', {});
     this.rows = el('tbody', {});
     this.table = el('table', {}, el('thead', {}, this.head), this.rows);
-    this.box = el('div', { class: 'rows', tabindex: 0, role: 'region', 'aria-label': say('sec_layers'), onscroll: () => this.#draw() }, this.table);
+    this.box = el('div', { class: 'rows', tabindex: 0, role: 'tabpanel', id: 'view-rows', onscroll: () => this.#draw() }, this.table);
     this.count = el('output', {});
     this.node = el('div', { class: 'filter' }, el('div', { class: 'tools' }, this.tabs, el('span', { class: 'space' }), this.count, this.search), this.box);
-    this.choose(this.names.includes(look.first) ? look.first : this.names[0]);
+    if (this.names.length) this.choose(this.names.includes(look.first) ? look.first : this.names[0]);
+    else this.node.replaceChildren(el('p', { class: 'why' }, say('no_rows')));
+  }
+
+  /** Arrow keys choose the view beside the one that is chosen. */
+  #walk(event) {
+    const at = this.names.indexOf(this.name), n = this.names.length;
+    const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: n - 1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    this.choose(this.names[(to + n) % n]);
+    this.tabs.children[(to + n) % n].focus();
   }
 
   choose(name) {
     this.view = this.views[name];
     this.name = name;
     if (!this.view.columns[this.sort.column]) this.sort = { column: 'share', down: true };
-    for (const tab of this.tabs.children) tab.setAttribute('aria-selected', String(tab.dataset.view === name));
+    for (const tab of this.tabs.children) {
+      tab.setAttribute('aria-selected', String(tab.dataset.view === name));
+      tab.tabIndex = tab.dataset.view === name ? 0 : -1;
+    }
+    this.box.setAttribute('aria-labelledby', `view-${name}`);
     this.columns = Object.keys(CELLS).filter((c) => this.view.columns[c] && !(c === 'count' && this.#all(1, c)) && !(!CELLS[c].number && this.#all('', c)));
     this.most = Object.fromEntries(this.columns.filter((c) => CELLS[c].bar).map((c) => [c, this.view.columns[c].reduce((most, v) => Math.max(most, v ?? 0), 0)]));
     this.head.replaceChildren(...this.columns.map((c) => el('th', { scope: 'col', class: CELLS[c].number ? 'num' : null },
@@ -170,7 +184,10 @@ class Rows {
   }
 }
 
-const TIER = 28;
+const TIER = Math.round(28 * TYPE);
+
+/* Tiers that are drawn below and above the one that is entered; what is deeper shows once one goes there. */
+const DEEP = 40, OUTSIDE = 8;
 
 /** The tree of a look as an icicle: below each node its parts, as wide as their time. A click enters one. */
 class Icicle {
@@ -272,10 +289,12 @@ class Icicle {
     const boxes = [];
     const above = [];
     for (let node = this.at; node > 0; node = tree.parent[node]) above.unshift(tree.parent[node]);
+    above.splice(0, above.length - OUTSIDE);
     above.forEach((node, i) => boxes.push({ node, x: 0, y: i * TIER, w: width, faint: true }));
     const lay = (node, x, w, tier) => {
       boxes.push({ node, x, y: tier * TIER, w });
       let left = x;
+      if (tier >= above.length + DEEP) return;
       const scale = w / Math.max(1, this.weight[node] ?? 0);
       for (const part of this.children[node]) {
         const its = (this.weight[part] ?? 0) * scale;
@@ -292,7 +311,7 @@ class Icicle {
     this.canvas.style.cssText = `width:${width}px;height:${height}px`;
     const brush = this.canvas.getContext('2d');
     brush.scale(ratio, ratio);
-    brush.font = `12.5px ${getComputedStyle(document.body).fontFamily}`;
+    brush.font = `${12.5 * TYPE}px ${getComputedStyle(document.body).fontFamily}`;
     brush.textBaseline = 'middle';
     const phases = ['forward', 'backward', 'optimizer', 'other'];
     const inks = { ink: colour('ink'), soft: colour('soft'), wash: colour('wash'), card: colour('paper'), line: colour('line'), on: colour('on-dark'), accent: colour('accent') };

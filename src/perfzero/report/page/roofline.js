@@ -1,19 +1,24 @@
 /* The roofline: what layers compute for each byte they move, against what the GPU can do at most. */
 
-const AREA = { left: 74, right: 16, top: 18, bottom: 52 };
+const AREA = { left: 74 * TYPE, right: 16, top: 18, bottom: 52 * TYPE };
 
 function rooflineSection(gpu) {
-  const place = lookOf(gpu);
-  const look = found.looks[place];
-  if (!look) return null;
-  if (!look.counted || !look.ceilings) return section('roofline', el('p', { class: 'why' }, say('no_roofline')), false);
-  const node = section('roofline', el('div', { style: { 'min-height': '20rem' } }), true);
+  const first = lookOf(gpu);
+  if (first < 0) return null;
+  const node = section('roofline', [], found.looks.some((look) => look.counted && look.ceilings));
   const body = node.querySelector('.body');
-  whenNear(body, async () => {
-    if (!('DecompressionStream' in window)) { body.replaceChildren(el('p', { class: 'why' }, say('too_old'))); return; }
-    const { views } = await layersOf(place);
-    drawnIn(body, (width) => roofline(views, look, width));
-  });
+  /** Show the look at `place`, here and in the tree and tables alike. */
+  page.showRoofline = (place) => {
+    const look = found.looks[place];
+    if (!look.counted || !look.ceilings) { body.replaceChildren(el('p', { class: 'why' }, say('no_roofline'))); return; }
+    const drawing = el('div', { style: { 'min-height': '20rem' } });
+    body.replaceChildren(drawing);
+    unpackedIn(drawing, drawing, async () => {
+      const { views } = await layersOf(place);
+      drawnIn(drawing, (width) => roofline(views, look, width));
+    });
+  };
+  page.showRoofline(first);
   return node;
 }
 
@@ -49,7 +54,7 @@ function roofline(views, look, w) {
   const x = (v) => left + (Math.log(v) - Math.log(from)) / (Math.log(to) - Math.log(from)) * (w - left - right);
   const y = (v) => h - down - (Math.log(v) - Math.log(bottom)) / (Math.log(top) - Math.log(bottom)) * (h - up - down);
   const picture = svg('svg', { viewBox: `0 0 ${w} ${h}`, width: w, height: h, role: 'img', 'aria-label': say('sec_roofline'), class: 'drawing' });
-  for (const v of decades(from, to)) picture.append(svg('line', { class: 'grid', x1: x(v), x2: x(v), y1: up, y2: h - down }), svg('text', { class: 'tick', x: x(v), y: h - down + 18, 'text-anchor': 'middle' }, figure(v)));
+  for (const v of decades(from, to)) picture.append(svg('line', { class: 'grid', x1: x(v), x2: x(v), y1: up, y2: h - down }), svg('text', { class: 'tick', x: x(v), y: h - down + 18 * TYPE, 'text-anchor': 'middle' }, figure(v)));
   for (const v of decades(bottom, top)) picture.append(svg('line', { class: 'grid', x1: left, x2: w - right, y1: y(v), y2: y(v) }), svg('text', { class: 'tick', x: left - 8, y: y(v) + 4, 'text-anchor': 'end' }, amount(v, '')));
   const highest = Math.max(...lines.keys());
   picture.append(svg('line', { class: 'roof', x1: x(from), y1: y(Math.max(bottom, from * dram)), x2: x(highest / dram), y2: y(highest) }));
@@ -78,6 +83,7 @@ function roofline(views, look, w) {
   return el('figure', {}, picture, el('figcaption', { class: 'marks' },
     el('span', {}, el('i', { class: 'key', style: { background: 'var(--k-memory)' } }), say('limit_dram')),
     el('span', {}, el('i', { class: 'key', style: { background: 'var(--c0)' } }), say('limit_compute')),
+    rows.some((r) => !['dram', 'compute'].includes(r.limit)) && el('span', {}, el('i', { class: 'key', style: { background: 'var(--faint)' } }), say('limit_open')),
     el('span', {}, say('roof_size'))));
 }
 

@@ -3,7 +3,7 @@
 const WORK = { idle: 'k-idle', copy: 'k-copy', collective: 'k-communication', gemm: 'k-tensor', attention: 'k-tensor pale', fp32_gemm: 'k-fma',
   fp64: 'k-fma', memory: 'k-memory', elementwise: 'k-memory pale', optimizer: 'k-copy', tiny_kernels: 'k-small_grid', small_grids: 'k-small_grid', mixed: 'k-latency', unknown: 'k-idle' };
 
-const PROFILE_LEFT = 46;
+const PROFILE_LEFT = Math.round(46 * TYPE);
 
 function stepSection(gpu) {
   if (!gpu.phases) {
@@ -38,7 +38,7 @@ function pair(label, words) {
 
 function profile(track, phases, w) {
   const h = 116, left = PROFILE_LEFT, bottom = 6;
-  const top = track.top ?? roundUp(Math.max(...track.lines.flatMap((line) => line.high.filter(known)), 1e-9));
+  const top = track.top ?? roundUp(Math.max(...track.lines.flatMap((line) => [...line.high, ...line.mean].filter(known)), 1e-9));
   const x = (share) => left + share * (w - left);
   const y = (value) => h - bottom - Math.min(1, value / top) * (h - bottom - 8);
   const picture = svg('svg', { viewBox: `0 0 ${w} ${h}`, width: w, height: h, class: 'drawing', role: 'img', 'aria-label': track.title });
@@ -71,8 +71,7 @@ function timesSection(gpu, place) {
       el('b', {}, event.nature), `: ${say('event_seen', event.count, event.share)}`, event.length && `, ${say('event_each', event.length)}`,
       event.period && `, ${say('event_every', event.period)}`, event.steps && ` (${say('event_steps', event.steps)})`)))], false);
   const body = node.querySelector('.scatter');
-  whenNear(body, async () => {
-    if (!('DecompressionStream' in window)) { body.replaceChildren(el('p', { class: 'why' }, say('too_old'))); return; }
+  unpackedIn(body, body, async () => {
     const { steps } = await tablesOf(place);
     if (steps) scatter(gpu, steps, body);
   });
@@ -91,7 +90,7 @@ function scatter(gpu, steps, body) {
   let spots = [];
   const draw = () => {
     const width = Math.max(240, body.clientWidth), height = 240, ratio = devicePixelRatio || 1;
-    const left = 64, right = Math.min(160, width * 0.25), top = 10, bottom = 26;
+    const left = 64 * TYPE, right = Math.min(160, width * 0.25), top = 10, bottom = 26 * TYPE;
     Object.assign(canvas, { width: Math.round(width * ratio), height: Math.round(height * ratio) });
     canvas.style.cssText = `width:${width}px;height:${height}px`;
     const brush = canvas.getContext('2d');

@@ -1,6 +1,6 @@
 /* The timeline: all tracks on one axis. What is drawn is made anew for each view, a value per pixel. */
 
-const LEFT = 56, RIGHT = 10;
+const LEFT = Math.round(56 * TYPE), RIGHT = 10;
 const FIRST = new Set(['busy', 'memory', 'memory_share', 'pcie', 'launches', 'host', 'power', 'clock']);
 const FINEST_S = 5e-5;
 const CLASSES = ['tensor', 'fma', 'memory', 'communication', 'copy', 'small_grid', 'latency', 'idle'];
@@ -11,11 +11,9 @@ function timelineSection(gpu, place) {
   const body = node.querySelector('.body');
   if (!gpu.tracks.length) {
     body.append(el('p', { class: 'why' }, say('no_samples')));
-  } else if (!('DecompressionStream' in window)) {
-    body.append(el('p', { class: 'why' }, say('too_old')));
   } else {
     body.style.setProperty('min-height', '30rem');
-    whenNear(node, async () => {
+    unpackedIn(node, body, async () => {
       const tables = await tablesOf(place);
       if (node.isConnected) new Timeline(gpu, tables, body);
     });
@@ -105,7 +103,7 @@ class Timeline {
       track.roof_label && el('span', { class: 'legend' }, el('i', { class: 'dash' }), track.roof_label));
     node.append(head);
     this.box.append(node);
-    const height = (track.name === 'busy' ? 156 : 90) + (last ? 34 : 0);
+    const height = Math.round(((track.name === 'busy' ? 156 : 90) + (last ? 34 : 0)) * TYPE);
     const alone = (u, si) => isolated(u.data[si]);
     const lines = [];
     const series = [{}];
@@ -130,9 +128,9 @@ class Timeline {
         points: { show: false }, bind: { dblclick: () => () => { this.show(this.whole); return null; } } },
       scales: { x: { time: false }, y: { range: [0, top || 1] } },
       axes: [
-        { ...axis, show: last, size: 34, space: 70, grid: { stroke: () => colour('grid'), width: 1 },
+        { ...axis, show: last, size: 34 * TYPE, space: 70 * TYPE, grid: { stroke: () => colour('grid'), width: 1 },
           values: (_, ticks, axis, space, step) => ticks.map((s) => figureAt(s, step)) },
-        { ...axis, size: LEFT, space: 26, grid: { stroke: () => colour('grid'), width: 1 },
+        { ...axis, size: LEFT, space: 26 * TYPE, grid: { stroke: () => colour('grid'), width: 1 },
           values: (_, ticks) => ticks.map((v) => figure(v)) },
       ],
       series,
@@ -442,7 +440,7 @@ function isolated(values) {
 }
 
 const empty = (n) => Array.from({ length: n }, () => [0]);
-const axisFont = () => `11px ${getComputedStyle(document.body).fontFamily}`;
+const axisFont = () => `${11 * TYPE}px ${getComputedStyle(document.body).fontFamily}`;
 
 /** A tick of an axis whose ticks are `step` apart, with the digits that these need. */
 function figureAt(seconds, step) {

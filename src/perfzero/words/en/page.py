@@ -6,8 +6,15 @@ from collections.abc import Mapping
 
 PAGE: Mapping[str, str] = {
     "page.title": "perfzero: why the GPU is slow",
-    "page.no_script": "This page draws itself with JavaScript, which is off. report.json says the same.",
+    "page.no_script": (
+        "This page draws itself with JavaScript, which is off here, or too old. report.json says the same."
+    ),
     "page.too_old": "This browser cannot unpack the samples (DecompressionStream). All else is complete.",
+    "page.broken_data": (
+        "What belongs here could not be drawn (%s): this file may have been cut short or changed. "
+        "report.json and the recording have it: perfzero analyze makes the page anew."
+    ),
+    "page.skip": "Skip to the verdict",
     "page.theme": "Light or dark",
     "page.contents": "Contents",
     "page.recorded": "recorded %s",
@@ -268,6 +275,8 @@ PAGE: Mapping[str, str] = {
     "page.roof_x": "FLOP per byte that counters saw",
     "page.roof_y": "FLOP/s attained",
     "page.roof_place": "%s of the roof",
+    "page.limit_open": "not told: few samples, or far below both",
+    "page.no_rows": "Nothing of this look ran on the GPU, so there is no row to show.",
     "page.roof_size": "The larger, the more time. Layers without products stand in the table alone.",
     "page.clock_sm": "SM clock",
     "page.clock_sm_note": "measured {how}, of {most} at most",
@@ -304,6 +313,7 @@ PAGE: Mapping[str, str] = {
     "page.quality_data": "The data",
     "page.quality_cost": "The cost of watching",
     "page.quality_doubts": "Doubts",
+    "page.more_gaps": "and %s more; report.json has them all",
     "page.no_doubts": "None.",
     "page.c_slowdown": "slows the program by",
     "page.c_benchmark": "by benchmark",

@@ -6,8 +6,15 @@ from collections.abc import Mapping
 
 PAGE: Mapping[str, str] = {
     "page.title": "perfzero：GPU 为什么慢",
-    "page.no_script": "这个页面由 JavaScript 绘制，而它已关闭。report.json 里是同样的内容。",
+    "page.no_script": (
+        "这个页面由 JavaScript 绘制，而它在这里已关闭，或版本太旧。report.json 里是同样的内容。"
+    ),
     "page.too_old": "这个浏览器无法解压采样（DecompressionStream）。其余内容是完整的。",
+    "page.broken_data": (
+        "这里的内容画不出来（%s）：文件可能被截断或改动过。report.json 和录制里有同样的内容："
+        "perfzero analyze 会重新生成页面。"
+    ),
+    "page.skip": "跳到结论",
     "page.theme": "浅色或深色",
     "page.contents": "目录",
     "page.recorded": "录制于 %s",
@@ -247,6 +254,8 @@ PAGE: Mapping[str, str] = {
     "page.roof_x": "计数器测得的每字节 FLOP",
     "page.roof_y": "达到的 FLOP/s",
     "page.roof_place": "屋顶的 %s",
+    "page.limit_open": "不明：采样太少，或离两者都远",
+    "page.no_rows": "这次深入观察中没有任何内容在 GPU 上运行，所以没有可列的行。",
     "page.roof_size": "越大用时越多。没有矩阵乘的层只列在表里。",
     "page.clock_sm": "SM 时钟",
     "page.clock_sm_note": "{how}测得，最高 {most}",
@@ -280,6 +289,7 @@ PAGE: Mapping[str, str] = {
     "page.quality_data": "数据",
     "page.quality_cost": "观察的代价",
     "page.quality_doubts": "存疑",
+    "page.more_gaps": "另有 %s 处；report.json 里全部列出",
     "page.no_doubts": "无。",
     "page.c_slowdown": "使程序变慢",
     "page.c_benchmark": "据基准测试",
