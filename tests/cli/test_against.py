@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from io import StringIO
 from pathlib import Path
@@ -75,3 +76,27 @@ def test_without_an_earlier_recording_the_program_is_not_started(
     assert perfzero("run", *GPM, "--against", "last", "--", *program) == 4
     assert not (tmp_path / "started").exists()
     assert "no recording" in capfd.readouterr().err
+
+
+def test_the_last_one_is_the_newest_of_the_same_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runs = tmp_path / "perfzero-runs"
+    for number, name in enumerate(("resnet50_nchw", "transformer_healthy", "resnet50_channels_last")):
+        shutil.copytree(RECORDINGS / name, runs / name)
+        os.utime(runs / name / "manifest.json", (number + 1, number + 1))
+    (runs / "broken").mkdir()
+    (runs / "broken" / "manifest.json").write_text("{")
+    command = ("python3", "zoo/resnet50.py", "--seconds", "16", "--log", "elsewhere")
+
+    assert chosen_earlier("last", report=True, command=command).name == "resnet50_nchw"
+    assert chosen_earlier("last", report=True, command=("other",)).name == "resnet50_channels_last"
+
+
+def test_another_program_is_said_to_be_one() -> None:
+    told = said(RECORDINGS / "resnet50_nchw", RECORDINGS / "resnet50_channels_last")
+    same = said(RECORDINGS / "resnet50_nchw", RECORDINGS / "resnet50_nchw")
+
+    assert "That was another program: python3 zoo/resnet50.py --seconds 16" in told
+    assert "another program" not in same

@@ -85,7 +85,8 @@ def test_files_are_written_by_their_endings_and_not_over_others(
     assert page.read_text().startswith("<!doctype html>")
     assert main(command) == 2
     assert "exists already" in capsys.readouterr().err
-    assert main([*command, "--force"]) == 0
+    assert main([*command, "--force"]) == 2
+    assert main([*command, "--overwrite"]) == 0
 
 
 def test_an_ending_that_says_nothing_is_refused_before_any_work(capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,3 +110,98 @@ def test_an_unknown_metric_is_a_usage_error_before_any_work(capsys: pytest.Captu
 def test_json_goes_to_stdout_whole(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "--format", "json", BEFORE, AFTER]) == 0
     assert json.loads(capsys.readouterr().out)["schema"] == 1
+
+
+def with_manifest(name: str, to: Path, **changed: object) -> str:
+    """A copy of a recording whose manifest says otherwise."""
+    shutil.copytree(RECORDINGS / name, to)
+    manifest = json.loads((to / "manifest.json").read_text())
+    (to / "manifest.json").write_text(json.dumps({**manifest, **changed}))
+    return str(to)
+
+
+def test_a_word_of_nothing_but_commas_is_no_recording(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", ",", AFTER]) == 2
+    assert "two recordings or more" in capsys.readouterr().err
+
+
+def test_several_programs_are_not_several_runs_of_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", f"{BEFORE},{AFTER}", AFTER]) == 2
+    said = capsys.readouterr().err
+    assert "resnet50.py --seconds 16\n" in said
+    assert "--channels-last\n" in said
+    assert main(["compare", "--force", "--quiet", f"{BEFORE},{AFTER}", AFTER]) == 0
+
+
+def test_a_recording_that_is_given_twice_is_counted_once_and_that_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = with_manifest("resnet50_nchw", tmp_path / "copy")
+    assert main(["compare", "--format", "json", f"{BEFORE},{BEFORE},{copy}", AFTER]) == 0
+    first, second = json.loads(capsys.readouterr().out)["iterations"]
+
+    assert (first["paths"], first["twice"]) == ([BEFORE], [BEFORE, copy])
+    assert second["twice"] == []
+    assert main(["compare", f"{BEFORE},{BEFORE}", AFTER]) == 0
+    assert "Given twice, and counted once:" in capsys.readouterr().out
+
+
+def test_two_runs_of_one_program_are_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = with_manifest("resnet50_nchw", tmp_path / "other", created_ns=1)
+
+    assert main(["compare", f"{BEFORE},{other}", AFTER]) == 0
+    said = capsys.readouterr().out
+    assert "(2 runs)" in said
+    assert "Given twice" not in said
+
+
+def test_a_list_in_the_free_part_of_a_manifest_is_a_fact_as_any_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = with_manifest("resnet50_nchw", tmp_path / "odd", host={"cpu_count": [1, 2]})
+
+    assert main(["compare", odd, AFTER]) == 11
+    assert "CPUs of the host: [1, 2] (A)" in capsys.readouterr().err
+    assert main(["compare", "--quiet", odd, odd]) == 0
+
+
+def test_a_command_as_long_as_a_book_takes_two_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = json.loads((RECORDINGS / "resnet50_nchw" / "manifest.json").read_text())
+    process = {**manifest["process"], "command": ["python3", "t.py", "x" * 5000, "--end"]}
+    long = with_manifest("resnet50_nchw", tmp_path / "long", process=process)
+
+    assert main(["compare", long, AFTER]) == 0
+    said = capsys.readouterr().out
+    assert "xxx --end (A)" in " ".join(said.split())
+    assert said.count("xxxx") <= 60
+
+
+def of_two_gpus(name: str, to: Path, *, first: int, second: int) -> str:
+    """A recording of one GPU as that of two, its streams once for each index."""
+    manifest = json.loads((RECORDINGS / name / "manifest.json").read_text())
+    (gpu,) = manifest["gpus"]
+    gpus = [{**gpu, "index": i, "uuid": f"GPU-{i}"} for i in (first, second)]
+    tiers = {key: dict.fromkeys(map(str, (first, second)), next(iter(manifest[key].values()), None))
+             for key in ("tiers", "tier_reasons") if manifest.get(key)}  # fmt: skip
+    path = with_manifest(name, to, gpus=gpus, **tiers)
+    for file in list(to.glob("*-gpu0*.arrow")):
+        for index in {first, second} - {0}:
+            shutil.copy(file, to / file.name.replace("-gpu0", f"-gpu{index}"))
+        if 0 not in (first, second):
+            file.unlink()
+    return path
+
+
+def test_the_gpu_of_the_first_recording_is_compared_in_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    several = of_two_gpus("resnet50_channels_last", tmp_path / "b", first=0, second=3)
+    only_third = with_manifest("resnet50_nchw", tmp_path / "a")
+    assert main(["compare", "--format", "json", only_third, several]) == 0
+    one, other = json.loads(capsys.readouterr().out)["iterations"]
+    assert (one["gpu"], other["gpu"]) == (None, 0)
+
+    assert main(["compare", "--gpu", "3", several, several]) == 0
+    assert "b, GPU 3" in capsys.readouterr().out

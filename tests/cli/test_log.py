@@ -66,7 +66,7 @@ def test_another_machine_is_not_compared(project: Path, capsys: pytest.CaptureFi
     second = logged(project, capsys)["recordings"][1]
 
     assert second["before"] is None
-    assert second["machine"] == ["power limit: 700 W (A), 350 W (B)"]
+    assert second["machine"] == ["power limit: 700 W (resnet50_nchw), 350 W (resnet50_channels_last)"]
 
 
 def test_a_note_is_added_to_those_there_are_and_shown(
@@ -166,3 +166,55 @@ def test_the_table_fits_80_columns(project: Path, monkeypatch: pytest.MonkeyPatc
 
     assert max(map(len, stream.getvalue().splitlines())) <= 80
     assert "+93 %" in stream.getvalue()
+
+
+def test_another_program_is_said_to_be_one_and_compared(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = logged(project, capsys)["recordings"]
+
+    assert first["program"] == ""
+    assert second["program"] == "python3 zoo/resnet50.py --seconds 16 --channels-last"
+    assert second["before"]["word"] == "more"
+
+
+def test_the_same_program_is_not_said_to_be_another(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(project / "resnet50_channels_last")
+    shutil.copytree(project / "resnet50_nchw", project / "again")
+
+    assert [row["program"] for row in logged(project, capsys)["recordings"]] == ["", ""]
+    assert main(["log", str(project)]) == 0
+    assert "Another program" not in capsys.readouterr().out
+
+
+def as_close_look(recording: Path, *, every_s: float = 3600.0) -> None:
+    manifest = json.loads((recording / "manifest.json").read_text())
+    manifest["process"] |= {"pid": None, "command": []}
+    manifest["settings"]["every_s"] = every_s
+    (recording / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_a_close_look_of_top_is_no_iteration(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    as_close_look(project / "resnet50_nchw")
+    found = logged(project, capsys)
+
+    assert [row["name"] for row in found["recordings"]] == ["resnet50_channels_last"]
+    assert found["close_looks"] == 1
+
+
+def test_a_gpu_that_was_recorded_for_long_is_one(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    as_close_look(project / "resnet50_nchw", every_s=10.0)
+
+    assert len(logged(project, capsys)["recordings"]) == 2
+
+
+def test_a_list_in_a_manifest_does_not_stop_the_log(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = json.loads((project / "resnet50_nchw" / "manifest.json").read_text())
+    manifest["host"]["cpu_count"] = [1, 2]
+    (project / "resnet50_nchw" / "manifest.json").write_text(json.dumps(manifest))
+
+    assert len(logged(project, capsys)["recordings"]) == 2

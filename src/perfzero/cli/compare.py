@@ -54,8 +54,10 @@ def compare(
         int | None, typer.Option("--gpu", metavar="N", help="The GPU to compare [the one with the verdict].")
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Compare unlike machines all the same; overwrite the file of -o.")
+        bool,
+        typer.Option("--force", help="Compare unlike machines, or mix programs, all the same."),
     ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of -o.")] = False,
     output: Annotated[
         list[Path] | None,
         typer.Option("-o", "--output", metavar="FILE", help="Also write FILE.csv, .json, .xlsx or .html."),
@@ -87,7 +89,7 @@ def compare(
     for path in output or ():
         if path.suffix not in SUFFIXES:
             raise UsageError(say("compare.ending", file=path, endings=", ".join(SUFFIXES)))
-        if os.path.lexists(path) and not force:
+        if os.path.lexists(path) and not overwrite:
             raise UsageError(say("compare.exists", file=path))
     named = [runs_of(word) for word in recordings]
     if len(named) < 2:
@@ -95,9 +97,13 @@ def compare(
 
     # Only now: numpy and Arrow take longer to load than a usage error should take to be told.
     from perfzero.report.ledger.build import build
-    from perfzero.report.ledger.measure import iteration
+    from perfzero.report.ledger.measure import Iteration, iteration
 
-    ledger = build([iteration(name, paths, gpu=gpu) for name, paths in named], force=force)
+    iterations: list[Iteration] = []
+    for name, paths in named:
+        like = iterations[0] if iterations else None
+        iterations.append(iteration(name, paths, gpu=gpu, like=like, mixed=force))
+    ledger = build(iterations, force=force)
     checked = [check(condition, ledger) for condition in conditions]
     for path in output or ():
         write(path, content(path.suffix, ledger, checked, language=spoken(language)))
@@ -161,7 +167,9 @@ def runs_of(word: str) -> tuple[str, Sequence[Path]]:
     if (path / MANIFEST).exists():
         return path.name or word, [path]
     if "," in word and not path.exists():
-        parts = [Path(part) for part in word.split(",") if part]
+        parts = [Path(part) for part in word.split(",") if part.strip()]
+        if not parts:
+            raise UsageError(say("compare.too_few"))
         return parts[0].name, parts
     inside = sorted(manifest.parent for manifest in path.glob(f"*/{MANIFEST}")) if path.is_dir() else []
     if inside:

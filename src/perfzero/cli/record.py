@@ -218,7 +218,7 @@ def recording_command(name: str) -> Callable[..., None]:
         sure = None if until_sure is None else confidence(until_sure)
 
         report = name == "run"
-        earlier = None if against is None else chosen_earlier(against, report=report)
+        earlier = None if against is None else chosen_earlier(against, report=report, command=target.command)
         as_json = report and output_format is Format.JSON
 
         silent = quiet or as_json

@@ -8,11 +8,11 @@ matter little: they are told. A fact that only one of the two knows is soft.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 
 from perfzero.report.ledger.measure import Iteration, Taken
-from perfzero.text import printable, quantity
+from perfzero.report.ledger.program import program_of, short
+from perfzero.text import quantity
 
 Fact = tuple[str, Callable[[Taken], object]]
 
@@ -50,6 +50,7 @@ HARD: tuple[Fact, ...] = (
 )
 
 SOFT: tuple[Fact, ...] = (
+    ("GPU's index", lambda t: t.gpu.gpu.index),
     ("GPU's UUID", lambda t: t.gpu.gpu.uuid),
     ("host", lambda t: t.manifest.host.get("hostname")),
     ("kernel", lambda t: t.manifest.host.get("kernel")),
@@ -60,12 +61,16 @@ SOFT: tuple[Fact, ...] = (
     ("perfzero", lambda t: t.manifest.perfzero),
 )
 
-PROGRAM: Fact = ("program", lambda t: _command(t.manifest.process.command))
+PROGRAM: Fact = ("program", lambda t: program_of(t.manifest.process.command))
 
 
-def unlike(iterations: Sequence[Iteration]) -> tuple[str, ...]:
-    """The hard facts that differ, as "driver: 580.1 (A), 570.2 (B)"; none where a comparison is fair."""
-    return tuple(_differing(HARD, iterations, unknown=False))
+def unlike(iterations: Sequence[Iteration], *, names: Sequence[str] = ()) -> tuple[str, ...]:
+    """
+    The hard facts that differ, as "driver: 580.1 (A), 570.2 (B)"; none where a comparison is fair.
+
+    The iterations go by their letters, or by *names*.
+    """
+    return tuple(_differing(HARD, iterations, unknown=False, names=names))
 
 
 def told(iterations: Sequence[Iteration]) -> tuple[str, ...]:
@@ -73,28 +78,43 @@ def told(iterations: Sequence[Iteration]) -> tuple[str, ...]:
     return (*_differing((PROGRAM, *SOFT), iterations, unknown=True), *_unknown(HARD, iterations))
 
 
-def _differing(facts: Sequence[Fact], iterations: Sequence[Iteration], *, unknown: bool) -> Iterator[str]:
+def _differing(
+    facts: Sequence[Fact], iterations: Sequence[Iteration], *, unknown: bool, names: Sequence[str] = ()
+) -> Iterator[str]:
     for name, fact in facts:
-        found = [[fact(taken) for taken in one.taken] for one in iterations]
+        found = _found(fact, iterations)
         known = {value for values in found for value in values if value is not None}
         missing = any(value is None for values in found for value in values)
         if len(known) > 1 or (unknown and missing and known):
-            yield _words(name, found)
+            yield _words(name, found, names)
+
+
+def _found(fact: Callable[[Taken], object], iterations: Sequence[Iteration]) -> list[list[object]]:
+    """The fact of each recording, of each iteration. Free JSON of a manifest may be a list."""
+    return [[_one(fact(taken)) for taken in one.taken] for one in iterations]
+
+
+def _one(value: object) -> object:
+    try:
+        hash(value)
+    except TypeError:
+        return str(value)
+    return value
 
 
 def _unknown(facts: Sequence[Fact], iterations: Sequence[Iteration]) -> Iterator[str]:
     for name, fact in facts:
-        found = [[fact(taken) for taken in one.taken] for one in iterations]
+        found = _found(fact, iterations)
         values = {value for values in found for value in values}
         if None in values and len(values) == 2:
             yield _words(name, found)
 
 
-def _words(name: str, found: Sequence[Sequence[object]]) -> str:
+def _words(name: str, found: Sequence[Sequence[object]], names: Sequence[str] = ()) -> str:
     told = []
     for place, values in enumerate(found):
-        shown = " or ".join(dict.fromkeys("unknown" if v is None else printable(str(v)) for v in values))
-        told.append(f"{shown} ({letter(place)})")
+        shown = " or ".join(dict.fromkeys("unknown" if v is None else short(str(v)) for v in values))
+        told.append(f"{shown} ({short(names[place]) if names else letter(place)})")
     return f"{name}: {', '.join(told)}"
 
 
@@ -102,13 +122,3 @@ def letter(place: int) -> str:
     """A, B ... Z, then A2, B2 ..."""
     name = chr(ord("A") + place % 26)
     return name if place < 26 else f"{name}{place // 26 + 1}"
-
-
-def _command(command: Sequence[str]) -> str | None:
-    """The command without the logs it is told to write: two runs of one program write two."""
-    words, skip = [], False
-    for word in command:
-        if not skip and word != "--log":
-            words.append(word)
-        skip = word == "--log"
-    return shlex.join(words) if words else None

@@ -77,6 +77,8 @@ def _entry(place: int, one: Iteration) -> Entry:
         headline=first.diagnosis.headline,
         rule="" if verdict is None else verdict.rule,
         doubts=tuple(doubts),
+        gpu=first.gpu.gpu.index if len(first.report.gpus) > 1 else None,
+        twice=one.twice,
     )
 
 

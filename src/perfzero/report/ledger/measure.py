@@ -29,6 +29,7 @@ from perfzero.errors import UsageError
 from perfzero.report.analysis import judged_report
 from perfzero.report.ledger.layers import layers_of
 from perfzero.report.ledger.metrics import BY_KEY, METRICS, STEP_RATE
+from perfzero.report.ledger.program import program_of, short
 from perfzero.report.model import GpuReport, Report
 from perfzero.series.compare import BUSY, WAITING, Measured, Scale, Series, measured, stretches_of
 from perfzero.series.stats import block_sums, sums_by_step, weighted_mean, whole_steps
@@ -85,11 +86,16 @@ class Taken:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Iteration:
-    """One iteration: its recordings, the one that speaks for them first, and what they say together."""
+    """
+    One iteration: its recordings, the one that speaks for them first, and what they say together.
+
+    `twice`: the paths of those that were given once more, which tell nothing new.
+    """
 
     name: str
     taken: tuple[Taken, ...]
     means: Mapping[str, Measured] = field(default_factory=dict)
+    twice: tuple[str, ...] = ()
 
     @property
     def first(self) -> Taken:
@@ -97,23 +103,55 @@ class Iteration:
         return self.taken[0]
 
 
-def iteration(name: str, paths: Sequence[Path], *, gpu: int | None = None) -> Iteration:
+def iteration(
+    name: str,
+    paths: Sequence[Path],
+    *,
+    gpu: int | None = None,
+    like: Iteration | None = None,
+    mixed: bool = False,
+) -> Iteration:
     """
     The iteration that the recordings at *paths* are of, several runs of one program.
 
-    *gpu* is compared, or the one that the verdict of the first recording is about. Raises as `judged_report`
-    does, and UsageError where *gpu* was not watched.
+    *gpu* is compared, or the one that the verdict of the first recording is about: of *like*, if that is
+    given. Raises as `judged_report` does, and UsageError where *gpu* was not watched, or where the recordings
+    are of several programs and that was not asked for (*mixed*).
     """
-    taken = tuple(take(path, gpu=gpu) for path in paths)
+    preferred = None if like is None else like.first.gpu.gpu.index
+    kept: dict[tuple[int, str], Taken] = {}
+    twice: list[str] = []
+    for path in paths:
+        one = take(path, gpu=gpu, preferred=preferred)
+        preferred = one.gpu.gpu.index if preferred is None else preferred
+        same = one.manifest.created_ns, one.gpu.gpu.uuid
+        if same in kept:
+            twice.append(one.path)
+        else:
+            kept[same] = one
+    taken = tuple(kept.values())
+    programs = [program_of(one.manifest.process.command) for one in taken]
+    if len({program for program in programs if program is not None}) > 1 and not mixed:
+        lines = [
+            f"  {one.path}: {short(program or '–')}" for one, program in zip(taken, programs, strict=True)
+        ]
+        raise UsageError(say("compare.mixed", name=name, programs="\n".join(lines)))
     looked = next((one.breakdown for one in taken if one.breakdown is not None), None)
-    return Iteration(name, taken, {**means_of(taken), **layers_of(looked)})
+    return Iteration(name, taken, {**means_of(taken), **layers_of(looked)}, tuple(twice))
 
 
-def take(path: Path, *, gpu: int | None) -> Taken:
-    """The recording at *path*, judged and cut into series."""
+def take(path: Path, *, gpu: int | None, preferred: int | None = None) -> Taken:
+    """
+    The recording at *path*, judged and cut into series.
+
+    Of its GPU *gpu*; else of that with the index *preferred*, if it was watched, or the one with the verdict.
+    """
     recording = open_recording(path)
     report = judged_report(path)
-    chosen = next((g for g in report.gpus if gpu is None or g.gpu.index == gpu), None)
+    wanted = preferred if gpu is None else gpu
+    chosen = next((g for g in report.gpus if g.gpu.index == wanted), None)
+    if chosen is None and gpu is None:
+        chosen = next(iter(report.gpus), None)
     if chosen is None:
         watched = (
             ", ".join(str(g.gpu.index) for g in sorted(report.gpus, key=lambda g: g.gpu.index)) or "none"

@@ -81,7 +81,11 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One iteration: its letter, where it lies, when it began, what was run, the verdict, and its doubts."""
+    """
+    One iteration: its letter, where it lies, when it began, what was run, the verdict, and its doubts.
+
+    `gpu`: the index of the one that is compared, where several were watched. `twice`: paths given once more.
+    """
 
     letter: str
     name: str
@@ -91,6 +95,8 @@ class Entry:
     headline: str
     rule: str
     doubts: tuple[str, ...]
+    gpu: int | None = None
+    twice: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

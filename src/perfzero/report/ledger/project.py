@@ -24,6 +24,7 @@ from perfzero.report.ledger.build import limits_of
 from perfzero.report.ledger.measure import Iteration, iteration
 from perfzero.report.ledger.metrics import STEP_RATE
 from perfzero.report.ledger.notes import notes_of
+from perfzero.report.ledger.program import is_close_look, program_of, short
 from perfzero.series.compare import Difference, difference
 from perfzero.store.schema import MANIFEST
 
@@ -37,8 +38,9 @@ class Row:
     One recording of the project. `step_s` is NaN where no step was found.
 
     `before`: the change of the step rate against the row before that had one, and `first`: against the first;
-    None where there is none to compare with. `machine`: what differs from the machine of the row before.
-    `trouble`: why it could not be read, "" if it could.
+    None where there is none to compare with. `machine`: what differs from the machine of the row before;
+    `program`: what was run, where that is another command than that of the row before. `trouble`: why it
+    could not be read, "" if it could.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Row:
     machine: tuple[str, ...]
     notes: tuple[str, ...]
     trouble: str = ""
+    program: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +77,36 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """The rows in order of time, how many older ones were left out, and whether to stop."""
+    """
+    The rows in order of time, how many older ones were left out, and whether to stop.
+
+    `looks`: how many close looks at a GPU lie there, which are no iterations.
+    """
 
     folder: str
     rows: tuple[Row, ...]
     left_out: int
     stop: Stop
+    looks: int = 0
 
 
 def project(folder: Path, *, most: int, below: float) -> Project:
     """The last *most* recordings in *folder*; *below* is the least gain that is worth to go on for."""
-    paths = recordings_in(folder)
+    all_paths = recordings_in(folder)
+    paths = [path for path in all_paths if not _is_look(path)]
     kept = paths[-most:]
     rows: list[Row] = []
     last: Iteration | None = None
     for row, one in _rows(kept):
         rows.append(row)
         last = one or last
-    return Project(str(folder), tuple(rows), len(paths) - len(kept), stop_of(last, below=below))
+    return Project(
+        str(folder),
+        tuple(rows),
+        len(paths) - len(kept),
+        stop_of(last, below=below),
+        len(all_paths) - len(paths),
+    )
 
 
 def recordings_in(folder: Path) -> list[Path]:
@@ -102,6 +117,15 @@ def recordings_in(folder: Path) -> list[Path]:
         if path.is_dir() and manifest.exists():
             found.append((_created(path), path))
     return [path for _, path in sorted(found)]
+
+
+def _is_look(path: Path) -> bool:
+    from perfzero.store.reader import open_recording
+
+    try:
+        return is_close_look(open_recording(path).manifest)
+    except (PerfzeroError, OSError):
+        return False
 
 
 def _created(path: Path) -> tuple[int, str]:
@@ -125,10 +149,11 @@ def _rows(paths: Sequence[Path]) -> Iterator[tuple[Row, Iteration | None]]:
         except (PerfzeroError, OSError) as error:
             yield _broken(path, str(error).splitlines()[0]), None
             continue
-        machine = () if before is None else unlike([before, one])
+        machine = () if before is None else unlike([before, one], names=[before.name, one.name])
+        program = "" if before is None else _another_program(before, one)
         if machine:
             last = first = None
-        yield _row(path, one, last=last, first=first, machine=machine), one
+        yield _row(path, one, last=last, first=first, machine=machine, program=program), one
         before = one
         if STEP_RATE in one.means:
             last = one
@@ -140,8 +165,20 @@ def _broken(path: Path, why: str) -> Row:
     return Row(path.name, str(path), created, "", "", math.nan, None, None, (), notes_of(path), why)
 
 
+def _another_program(before: Iteration, one: Iteration) -> str:
+    """What *one* ran, where that is known to be another command than that of *before*."""
+    ran, earlier = (program_of(i.first.manifest.process.command) for i in (one, before))
+    return "" if ran is None or earlier is None or ran == earlier else short(ran)
+
+
 def _row(
-    path: Path, one: Iteration, *, last: Iteration | None, first: Iteration | None, machine: tuple[str, ...]
+    path: Path,
+    one: Iteration,
+    *,
+    last: Iteration | None,
+    first: Iteration | None,
+    machine: tuple[str, ...],
+    program: str,
 ) -> Row:
     diagnosis = one.first.diagnosis
     step = one.means.get("step_time")
@@ -155,6 +192,7 @@ def _row(
         before=_change(last, one),
         first=_change(first, one),
         machine=machine,
+        program=program,
         notes=notes_of(path),
     )
 

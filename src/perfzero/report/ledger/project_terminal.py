@@ -53,6 +53,8 @@ def _page(project: Project, say: Voice) -> Iterator[RenderableType]:
         yield _grid([str(number), *_cells(row, say)])
         for line, style in _below(row, say):
             yield Padding(Text(text.glued(line), style=style), (0, 0, 0, _NUMBER + 2))
+    if project.looks:
+        yield Text(say("log.looks", count=project.looks), style="dim")
     yield ""
     yield Text(text.glued(stop_words(project.stop, say)), style="bold")
     yield ""
@@ -95,6 +97,8 @@ def _below(row: Row, say: Voice) -> Iterator[tuple[str, str]]:
         yield say("log.no_step"), "dim"
     for fact in row.machine:
         yield say("log.machine", fact=text.printable(fact)), "yellow"
+    if row.program:
+        yield say("log.program", command=row.program), "yellow"
     for note in row.notes:
         yield say("log.note", note=text.printable(note)), "italic"
 
@@ -121,6 +125,7 @@ def document(project: Project) -> dict[str, Any]:
         "schema": 1,
         "folder": project.folder,
         "left_out": project.left_out,
+        "close_looks": project.looks,
         "recordings": [asdict(row) for row in project.rows],
         "stop": asdict(project.stop),
     }

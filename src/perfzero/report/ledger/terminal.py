@@ -21,6 +21,7 @@ from perfzero import text
 from perfzero.report.ledger import shown
 from perfzero.report.ledger.model import GROUPS, Entry, Ledger, Line
 from perfzero.report.ledger.model import Group as LineGroup
+from perfzero.report.ledger.program import short
 from perfzero.report.terminal import WIDTH
 from perfzero.report.voice import Voice
 from perfzero.series.compare import Difference
@@ -87,6 +88,10 @@ def _page(ledger: Ledger, say: Voice) -> RenderableType:
             style = "yellow" if title == "compare.unlike" else "dim"
             parts += ["", Text(say(title), style=style)]
             parts += [Padding(Text(text.glued(fact), style=style), (0, 0, 0, 2)) for fact in facts]
+    twice = [path for entry in ledger.entries for path in entry.twice]
+    if twice:
+        paths = say.enumeration([short(path) for path in twice])
+        parts += ["", Text(text.glued(say("compare.twice", paths=paths)), style="yellow")]
     for group in GROUPS:
         parts += _group(ledger, group, say)
     foot = [say("compare.record_longer")] if shown.is_unsure(ledger) else []
@@ -113,6 +118,7 @@ def _name(entry: Entry, say: Voice) -> str:
     name = text.printable(entry.name)
     name = name if len(name) <= 32 else f"…{name[-31:]}"
     runs = len(entry.paths)
+    name = name if entry.gpu is None else f"{name}, GPU {entry.gpu}"
     return f"{name} ({say('compare.runs', count=runs)})" if runs > 1 else name
 
 

@@ -108,7 +108,15 @@ COMPARE: Mapping[str, str] = {
     ),
     "log.note_empty": 'The note has no text.\nGive it some: perfzero log --note "channels-last" DIR',
     "log.note_unwritten": "{file} could not be written: {why}. The note is lost.",
+    "log.program": "Another program than the one before: {command}",
+    "log.looks": "Close looks at a GPU (perfzero top) are no iterations; {count} are left out.",
     "compare.this_run": "this run",
+    "compare.another_program": "That was another program: {command}",
+    "compare.twice": "Given twice, and counted once: {paths}",
+    "compare.mixed": (
+        "The recordings of {name} are of several programs, and not several runs of one:\n{programs}\n"
+        "Name them one by one to compare them. To take their mean all the same: --force"
+    ),
     "compare.against_record": (
         "--against compares verdicts, and `record` makes none.\n"
         "Use perfzero run --against, or compare afterwards."
@@ -127,7 +135,7 @@ COMPARE: Mapping[str, str] = {
     ),
     "compare.ending": "-o {file}: by its ending nobody knows what it shall hold.\nThere are: {endings}",
     "compare.exists": (
-        "{file} exists already; nothing was written.\nName another file, or overwrite it: --force"
+        "{file} exists already; nothing was written.\nName another file, or replace it: --overwrite"
     ),
     "compare.unwritten": "{file} could not be written: {why}.\nChoose another place with -o.",
     "compare.no_recording": (

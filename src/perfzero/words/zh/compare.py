@@ -99,7 +99,15 @@ COMPARE: Mapping[str, str] = {
     ),
     "log.note_empty": '备注没有内容。\n请写一些：perfzero log --note "channels-last" DIR',
     "log.note_unwritten": "无法写入 {file}：{why}。备注没有保存。",
+    "log.program": "与上一次不是同一个程序：{command}",
+    "log.looks": "对 GPU 的近看（perfzero top）不算迭代；省略了 {count} 个。",
     "compare.this_run": "本次运行",
+    "compare.another_program": "那是另一个程序：{command}",
+    "compare.twice": "重复给出，只计一次：{paths}",
+    "compare.mixed": (
+        "{name} 的录制来自几个不同的程序，不是同一程序的几次运行：\n{programs}\n"
+        "要比较它们，请逐个指定。仍要取它们的平均：--force"
+    ),
     "compare.against_record": (
         "--against 比较的是结论，而 `record` 不给出结论。\n请用 perfzero run --against，或事后再比较。"
     ),
@@ -113,7 +121,7 @@ COMPARE: Mapping[str, str] = {
         "比较至少需要两次录制。\n请按先后指定：perfzero compare perfzero-runs/BEFORE perfzero-runs/AFTER"
     ),
     "compare.ending": "-o {file}：从扩展名看不出要写什么。\n可用的有：{endings}",
-    "compare.exists": "{file} 已经存在；没有写入任何内容。\n请换一个文件名，或覆盖它：--force",
+    "compare.exists": "{file} 已经存在；没有写入任何内容。\n请换一个文件名，或替换它：--overwrite",
     "compare.unwritten": "无法写入 {file}：{why}。\n请用 -o 换一个位置。",
     "compare.no_recording": (
         "{folder} 里没有录制：其中及其下一级文件夹里都没有 manifest.json。\n"
