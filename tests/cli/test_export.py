@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import resource
 import shutil
 import signal
@@ -335,6 +336,69 @@ def test_merged_samples_and_doubts_are_told(
     monkeypatch.setattr(perfetto, "MOST_VALUES", 10_000)
     assert run(other, "--format", "perfetto") == 0
     assert "up to 4 samples" in capsys.readouterr().err
+    assert run(other, "--format", "perfetto", "--every-sample") == 0
+    assert "A value stands for" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("windows", "bursts", "said"),
+    [(1, 1, ""), (3, 1, "up to 3 samples (1 in bursts)"), (1, 9, "up to 1 samples (9 in")],
+)
+def test_merging_is_told_where_only_bursts_are_merged_too(
+    windows: int,
+    bursts: int,
+    said: str,
+    recording: Path,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(perfetto, "_merged", lambda *_: (windows, bursts))
+    assert run(recording, "--format", "perfetto") == 0
+    told = capsys.readouterr().err
+    assert said in told
+    assert ("A value stands for" in told) == bool(said)
+
+
+def test_what_could_not_be_had_of_a_look_is_told(
+    tmp_path: Path, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And where all could be had, nothing is."""
+    recording = shutil.copytree(RECORDINGS / "_looks" / "adversaries", tmp_path / "look")
+    assert run(recording, "--format", "perfetto") == 0
+    assert len(capsys.readouterr().err.splitlines()) == 2
+    (recording / "look-3972.json.gz").write_bytes(b"no look")
+    assert run(recording, "--format", "perfetto") == 0
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 3
+    assert "look-3972.json.gz" in told[0]
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "export.md"
+SHOWN = re.findall(
+    r"^\$ perfzero export adversaries --format (\w+)\n(.*?)```",
+    PAGE.read_text(encoding="utf-8"),
+    re.DOTALL | re.M,
+)
+
+
+def test_the_page_shows_exports() -> None:
+    assert [kind for kind, _ in SHOWN] == ["perfetto", "csv"]
+
+
+@pytest.mark.parametrize(("kind", "shown"), SHOWN)
+def test_what_the_page_shows_is_what_the_command_says(
+    kind: str,
+    shown: str,
+    tmp_path: Path,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shutil.copytree(RECORDINGS / "_looks" / "adversaries", tmp_path / "adversaries")
+    monkeypatch.chdir(tmp_path)
+    assert run("adversaries", "--format", kind) == 0
+    assert capsys.readouterr().err == shown
 
 
 def test_the_newest_recording_is_taken_where_none_is_named(

@@ -22,6 +22,7 @@ import pytest
 
 from hand_written_look import BASE_NS
 from hand_written_look import Look as HandWrittenLook
+from perfzero.counters import BY_NAME
 from perfzero.errors import UsageError
 from perfzero.report import perfetto, perfetto_look, trace_file
 from perfzero.report.analysis import judged_report
@@ -30,6 +31,7 @@ from perfzero.report.json_file import to_json
 from perfzero.report.model import Report
 from perfzero.report.perfetto import changes, write_perfetto
 from perfzero.report.perfetto_stacks import waits
+from perfzero.report.timeline import coarsen
 from perfzero.report.trace_file import MAX_NAME, TraceFile, disjoint, head, short
 from perfzero.stacks import GilUse
 from perfzero.store.kineto import read_trace
@@ -75,6 +77,28 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[TraceProces
     trace = open_trace(file)
     yield trace, said
     trace.close()
+
+
+def told(trace: bytes, category: str) -> list[dict[str, Any]]:
+    """What stands beside each slice of *category*, with its `name`, in the order of the file."""
+    texts: dict[str, dict[int, str]] = defaultdict(dict)
+    rows = []
+    for packet in packets(trace):
+        said = packet.interned_data
+        for kind in ("event_names", "event_categories", "debug_annotation_names"):
+            texts[kind].update((t.iid, t.name) for t in getattr(said, kind))
+        texts["values"].update((t.iid, t.str.decode()) for t in said.debug_annotation_string_values)
+        event = packet.track_event
+        if category not in [texts["event_categories"][n] for n in event.category_iids]:
+            continue
+        row: dict[str, Any] = {"name": texts["event_names"].get(event.name_iid, event.name)}
+        for note in event.debug_annotations:
+            kind = note.WhichOneof("value")
+            value = getattr(note, kind)
+            key = texts["debug_annotation_names"][note.name_iid]
+            row[key] = texts["values"][value] if kind == "string_value_iid" else value
+        rows.append(row)
+    return rows
 
 
 # --- what the report says is what SQL answers ----------------------------------------------------
@@ -275,6 +299,62 @@ def test_stacks_are_put_right_in_time_as_the_report_did():
     assert begun[1] - begun[0] == 250 * MS
 
 
+@pytest.mark.parametrize("case", ["_stacks/hazel", "_stacks/ash"])
+def test_so_is_everything_that_was_sampled_with_them_from_the_first_call_to_the_last_end(case):
+    """Stacks of workers, waits for the GIL and who holds it; and nothing with the recording's own clock."""
+    report = judged(case)
+    (gpu,) = report.gpus
+    traces = []
+    for offset_s in (0.0, 0.25):
+        moved = replace(report, gpus=(replace(gpu, host=replace(gpu.host, offset_s=offset_s)),))
+        into = io.BytesIO()
+        write_perfetto(RECORDINGS / case, moved, into)
+        traces.append(times_by_track(into.getvalue()))
+    before, after = traces
+    kinds = ["sampled: main"] + (
+        ["sampled: worker"] if case.endswith("ash") else ["GIL: the main thread waits", "GIL: who holds it"]
+    )
+
+    for kind in kinds:
+        ours = [key for key in before if kind in key]
+        assert any(len(before[key]) for key in ours)
+        for key in ours:
+            np.testing.assert_array_equal(after[key] - before[key], 250 * MS)
+    counters = [key for key in before if "counters: " in key and len(before[key])]
+    assert counters
+    for key in counters:
+        np.testing.assert_array_equal(after[key], before[key])
+
+
+def test_the_track_of_stacks_says_what_was_added_to_their_times():
+    report = judged("_looks/adversaries")
+    (gpu,) = report.gpus
+    into = io.BytesIO()
+    moved = replace(report, gpus=(replace(gpu, host=replace(gpu.host, offset_s=0.0125)),))
+    write_perfetto(BOTH, moved, into)
+    (about,) = (
+        p.track_descriptor.description
+        for p in packets(into.getvalue())
+        if ", sampled: main" in p.track_descriptor.name
+    )
+
+    assert "12.5 ms were added" in about
+
+
+def times_by_track(trace: bytes) -> dict[str, np.ndarray]:
+    """When something happens on each track, by the names from the top down to it."""
+    names: dict[int, str] = {0: ""}
+    found: dict[str, list[int]] = {}
+    for packet in packets(trace):
+        track = packet.track_descriptor
+        if packet.HasField("track_descriptor"):
+            names[track.uuid] = f"{names[track.parent_uuid]}/{track.name}"
+            found.setdefault(names[track.uuid], [])
+        elif packet.HasField("track_event"):
+            found[names[packet.track_event.track_uuid]].append(packet.timestamp)
+    return {name: np.array(times, np.int64) for name, times in found.items()}
+
+
 def test_a_mean_over_a_counter_is_that_of_the_samples_and_what_lies_between_windows_is_null(both):
     trace, _ = both
     pm = open_recording(BOTH).samples("pm", 0)
@@ -316,6 +396,101 @@ def test_counters_tell_their_unit_and_amounts_are_rates(both):
     assert units["gr_active"] == "ratio"
     assert units["dram_read_bytes"] == "bytes/s"
     assert units["gpc_clock"] == "hertz"
+
+
+@pytest.mark.parametrize("source", ["PM sampling", "NVML", "host"])
+def test_every_counter_has_its_own_unit_and_an_amount_that_per_second(source):
+    """Of each source, with the values that belong to that: an amount by the length of its sample."""
+    recording = open_recording(BOTH)
+    table = {
+        "PM sampling": recording.samples("pm", 0),
+        "NVML": recording.samples("board", 0),
+        "host": recording.samples("host"),
+    }[source]
+    found = packets(traced("_looks/adversaries")[0])
+    tracks = {p.track_descriptor.uuid: p.track_descriptor for p in found if p.HasField("track_descriptor")}
+    (group,) = (number for number, track in tracks.items() if track.name == f"counters: {source}")
+    below = {t.name: t for t in tracks.values() if t.parent_uuid == group}
+    values = defaultdict(list)
+    for packet in found:
+        values[packet.track_event.track_uuid].append(packet.track_event.double_counter_value)
+
+    assert below
+    assert {BY_NAME[name].kind for name in below} == {"level", "total"}
+    for name, track in below.items():
+        amount = BY_NAME[name].kind == "total"
+        assert track.counter.unit_name == BY_NAME[name].unit + ("/s" if amount else "")
+        assert track.counter.y_axis_share_key == track.counter.unit_name
+        one = table.column(name) / (table.duration_s if amount else 1.0)
+        one = one[np.isfinite(one)]
+        assert not len(one) or np.isclose(values[track.uuid], one[0], rtol=1e-6).any()
+
+
+def test_beside_each_cause_stands_what_the_report_says_of_it():
+    (gpu,) = judged("_looks/adversaries").gpus
+    said = {
+        (row["file"], row["line"]): [
+            row[k] for k in ("cause", "function", "text", "share", "share_low", "share_high")
+        ]
+        for row in told(traced("_looks/adversaries")[0], "cause")
+    }
+
+    assert len({c.low for c in gpu.host.causes} | {c.high for c in gpu.host.causes}) == 4
+    assert said == {
+        (c.frame.file, c.frame.line): [c.activity, c.frame.function, c.text, c.share, c.low, c.high]
+        for c in gpu.host.causes
+    }
+
+
+def test_beside_each_finding_stands_what_the_report_says_of_it():
+    (gpu,) = judged("_looks/adversaries").gpus
+    said = told(traced("_looks/adversaries")[0], "finding")
+    keys = ("name", "rule", "severity", "share", "confidence", "gain_low", "gain_high", "because")
+
+    assert len(said) >= 2
+    assert [[row[k] for k in keys] for row in said] == [
+        [f.title, f.rule, f.severity, f.share, f.confidence, f.gain.low, f.gain.high, "; ".join(f.because)]
+        for f in gpu.diagnosis.findings
+    ]
+    (verdict,) = told(traced("_looks/adversaries")[0], "verdict")
+    assert verdict["gain_low"] == gpu.diagnosis.verdict.gain.low
+    assert verdict["gain_high"] == gpu.diagnosis.verdict.gain.high
+
+
+def test_a_finding_without_a_gain_has_none_beside_it():
+    (row,) = (row for row in told(traced("killed")[0], "finding") if row["rule"] == "well_used")
+
+    assert "gain_low" not in row
+    assert "gain_high" not in row
+    assert row["confidence"] == 0.95
+
+
+def test_windows_and_bursts_tell_what_came_and_what_was_lost(tmp_path):
+    lost = {"regular": 3, "dense": 7, "zoom": 11}
+    with RecordingWriter(
+        tmp_path / "recording",
+        gpus=[Gpu(0, "GPU-0", "GPU")],
+        process=Process(),
+        settings={},
+        tiers={0: "pm"},
+        tier_reasons={},
+    ) as writer:
+        at = NS + np.arange(100, dtype=np.int64) * MS
+        writer.append("pm", 0, Samples(at, at + MS, {"gr_active": np.full(100, 0.5)}))
+        for number, (kind, missing) in enumerate(lost.items()):
+            begin = NS + 30 * MS * number
+            writer.window(Window(0, kind, begin, begin + 30 * MS, 1000 + number, 50 + number, missing))
+        writer.gap(Gap(0, "pm", NS, NS + MS, "a reason"))
+        writer.note(Note(NS, "a kind", "a text", 0))
+    into = io.BytesIO()
+    write_perfetto(tmp_path / "recording", judged_report(tmp_path / "recording"), into)
+
+    assert told(into.getvalue(), "window") == [
+        {"name": kind, "gpu": 0, "period_ns": 1000 + number, "samples": 50 + number, "lost": missing}
+        for number, (kind, missing) in enumerate(lost.items())
+    ]
+    assert told(into.getvalue(), "missing") == [{"name": "a reason", "gpu": 0, "source": "pm"}]
+    assert told(into.getvalue(), "note") == [{"name": "a text", "kind": "a kind"}]
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "export.md"
@@ -545,7 +720,26 @@ def test_of_a_long_recording_samples_are_merged_unless_every_one_is_wanted(tmp_p
 
     assert (merged.merged, merged.bursts_merged) == (3, 10)
     assert merged.values < 20_000 < whole.values
-    assert whole.merged == 1
+    assert (whole.merged, whole.bursts_merged) == (1, 1)
+
+
+def test_bursts_are_merged_by_their_own_number_and_windows_by_theirs(monkeypatch):
+    """3 of each window and 10 of each burst: they are not as fine as each other."""
+    monkeypatch.setattr(perfetto, "MOST_VALUES", 20_000)
+    factors = []
+
+    def noted(table, *, factor):
+        factors.append((len(table), factor))
+        return coarsen(table, factor=factor)
+
+    monkeypatch.setattr(perfetto, "coarsen", noted)
+    write_perfetto(RECORDINGS / "killed", judged("killed"), io.BytesIO())
+    recording = open_recording(RECORDINGS / "killed")
+    (pm, windows), (zoom, bursts) = factors
+
+    assert (windows, bursts) == (3, 10)
+    assert pm == pytest.approx(len(recording.samples("pm", 0)), rel=0.05)
+    assert zoom == pytest.approx(len(recording.samples("zoom", 0)), rel=0.05)
 
 
 # --- the GIL ---------------------------------------------------------------------------------------

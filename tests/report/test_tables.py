@@ -7,6 +7,7 @@ import io
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,44 @@ def test_what_the_report_says_is_there_too(read: Read, tmp_path: Path) -> None:
     assert found["findings"]["rule"][verdict] == gpu.diagnosis.verdict.rule
     assert gpu.host is not None
     assert found["causes"]["line"] == [c.frame.line for c in gpu.host.causes] != []
+    for column in ("share", "low", "high"):
+        told = [getattr(cause, column) for cause in gpu.host.causes]
+        assert found["causes"][column] == pytest.approx(told, rel=1e-12)
+    for end in ("low", "high"):
+        told = [getattr(finding.gain, end) for finding in gpu.diagnosis.findings]
+        assert found["findings"][f"gain_{end}"] == pytest.approx(told, rel=1e-12)
+    for column in ("share", "confidence"):
+        told = [getattr(finding, column) for finding in gpu.diagnosis.findings]
+        assert found["findings"][column] == pytest.approx(told, rel=1e-12)
+    intervals = gpu.diagnosis.intervals
+    assert intervals
+    for place, end in enumerate(("low", "high")):
+        by_class = dict(zip(found["time"]["class"], found["time"][end], strict=True))
+        assert {name: by_class[name] for name in intervals} == pytest.approx(
+            {name: interval[place] for name, interval in intervals.items()}, rel=1e-12
+        )
+
+
+@pytest.mark.parametrize("read", EVERY)
+def test_of_a_finding_without_a_gain_both_ends_are_missing(read: Read, tmp_path: Path) -> None:
+    found = read(RECORDINGS / "killed", tmp_path)["findings"]
+    rows = dict(zip(found["rule"], zip(found["gain_low"], found["gain_high"], strict=True), strict=True))
+
+    assert rows["well_used"] == (None, None)
+    assert rows["power_capped"] == pytest.approx((1.0, 1.4456763437269677))
+
+
+@pytest.mark.parametrize("doubts", [(), ("one", "two\nlines")])
+def test_doubts_of_the_report_stand_in_what_is_told_of_the_tables(
+    doubts: tuple[str, ...], tmp_path: Path
+) -> None:
+    report = replace(judged_report(REAL), doubts=doubts)
+    write_parquet(REAL, report, tmp_path, tell=nothing)
+    with (tmp_path / "samples.json").open("wb") as file:
+        write_json(REAL, report, file, tell=nothing)
+
+    for name in (ABOUT, "samples.json"):
+        assert json.loads((tmp_path / name).read_bytes())["doubts"] == list(doubts)
 
 
 def strange(folder: Path) -> Recording:
