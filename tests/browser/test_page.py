@@ -558,3 +558,62 @@ def test_another_look_is_shown_on_the_roofline_too(open_page: Open, report: Repo
     page.locator("#layers .tools button[aria-pressed=false]").first.click()
     assert page.locator("#before").count() == 0
     assert page.evaluate("document.activeElement.getAttribute('aria-pressed')") == "true"
+
+
+def test_what_is_unknown_comes_last_whichever_way_a_table_is_sorted(
+    open_page: Open, report: Reports, pages: Pages
+) -> None:
+    page = open_page(pages("nchw", report("resnet50_nchw")))
+    order = page.evaluate(
+        """() => {
+          const view = { rows: 4, names: ['a', 'b', 'c', 'd'],
+            columns: { name: [0, 1, 2, 3], share: [0.1, null, 0.3, 0.2] } };
+          const none = { rows: 0, names: [], columns: {} };
+          const views = { layers: view, operators: none, kernels: none, lines: none };
+          const table = new perfzero.Rows(views, { first: 'layers' });
+          const down = [...table.order];
+          table.head.children[1].querySelector('button').click();
+          return [down, table.order];
+        }"""
+    )
+    assert order == [[2, 3, 0, 1], [0, 3, 2, 1]]
+
+
+def test_the_look_of_a_gpu_is_its_own_where_there_is_one(
+    open_page: Open, report: Reports, pages: Pages
+) -> None:
+    page = open_page(pages("ddp", report("_looks/ddp")))
+    gpus = page.evaluate("() => [0, 1, 7].map((index) => perfzero.lookOf({ index }))")
+    theirs = page.evaluate("() => perfzero.found.looks.map((look) => look.gpus)")
+    assert [theirs[gpus[0]], theirs[gpus[1]]] == [[0], [1]]
+    assert gpus[2] == 0, "else the busiest"
+
+
+def test_a_dot_a_gauge_and_a_second_way_say_what_they_were_given(
+    open_page: Open, report: Reports, pages: Pages
+) -> None:
+    page = open_page(pages("nchw", report("resnet50_nchw")))
+    dots = page.evaluate(
+        """() => perfzero.placed({ rows: 2, names: ['a'], columns: { name: [0, 0], share: [0.5, 0.1],
+          flops: [4e9, 0], intensity: [8, null], ns: [2e6, 1e6] } }).map((r) => [r.rate, r.intensity])"""
+    )
+    assert dots == [[2e12, 8]], "4 GFLOP in 2 ms; what computes nothing has no place"
+    places = page.evaluate(
+        """() => {
+          const node = document.createElement('div');
+          const its = { name: 'x', threshold: '', points: '', off: '' };
+          node.append(...perfzero.held({ held: its, scale: { value: 0.25, limit: 0.9 } }).filter(Boolean));
+          return [node.querySelector('i').style.width, node.querySelector('u').style.left];
+        }"""
+    )
+    assert places == ["25%", "90%"]
+    gains = page.evaluate(
+        """() => {
+          const way = { text: 'a', needs: [], seen: '', verify: '', gain: null, snippet: [] };
+          const gpu = { healthy: '', undecided: '', next: '', gain: { times: '2-3×', assumption: '' },
+            remedies: [way, way, { ...way, gain: { times: '1.1×', assumption: '' } }] };
+          const ways = [...perfzero.actions(gpu).querySelectorAll('.way')];
+          return ways.map((n) => n.querySelector('.gain')?.textContent ?? '');
+        }"""
+    )
+    assert ["2-3×" in gains[0], gains[1], "1.1×" in gains[2]] == [True, "", True]

@@ -15,7 +15,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from perfzero.diagnose.verdict import Remedy
+from perfzero.diagnose.verdict import Fact, Picture, Remedy
 from perfzero.report.analysis import judged_report
 from perfzero.report.build import Judged, build
 from perfzero.report.html import SCRIPTS, html, json_in_markup
@@ -232,6 +232,51 @@ def test_a_remedy_with_code_has_its_change_and_one_without_has_none() -> None:
     )
     assert snippet(Remedy("Have the cooling checked.")) == ()
     assert all(lines for lines in SNIPPETS.values())
+
+
+def test_a_fact_to_watch_is_as_much_off_as_a_bad_one() -> None:
+    (gpu,) = document_of(made())["gpus"]
+    off = {fact["status"]: fact["off"] for fact in gpu["facts"]}
+    assert off == {"bad": True, "watch": True, "ok": False, "info": False, "unknown": False}
+    step = replace(diagnosis().steps[0], facts=(Fact("sm_active", 0.37, "ratio", "watch", "≥ 0.7", -0.47),))
+    (watched,) = document_of(made(steps=(step,)))["gpus"][0]["steps"]
+    assert watched["held"]["off"] == "yes"
+    fine = replace(step, facts=(Fact("sm_active", 0.8, "ratio", "ok", "≥ 0.7", 0.14),))
+    assert document_of(made(steps=(fine,)))["gpus"][0]["steps"][0]["held"]["off"] == ""
+
+
+def test_lengths_of_steps_are_told_in_order() -> None:
+    """Of steps of 1 to 100 ms the longest twentieth begins at 95 ms, the longest hundredth at 99 ms."""
+    length = np.arange(1, 101) * 1_000_000
+    ends = np.cumsum(length)
+    picture = Picture(np.column_stack([ends - length, ends]), None, (), Samples.empty(), Samples.empty())
+    (gpu,) = document_of(made(picture=picture))["gpus"]
+    assert [words for _, words in gpu["step_times"]["figures"]] == [
+        "50.5 ms", "95 ms", "99 ms", "100 ms", "25 / 100",
+    ]  # fmt: skip
+    assert document_of(made())["gpus"][0]["step_times"] is None
+
+
+def test_power_is_held_against_the_limit_of_the_board() -> None:
+    (gpu,) = document_of(html(judged_report(RECORDINGS / "resnet50_nchw")).decode())["gpus"]
+    (power,) = [bar for bar in gpu["clocks"] if bar["label"] == page_words("en")["clock_power"]]
+    assert (power["text"], round(power["share"], 2)) == ("516 W", 0.74)  # of 700 W
+    assert "700 W" in power["note"]
+
+
+def test_what_is_drawn_is_in_the_units_it_names_and_from_the_same_start() -> None:
+    (gpu,) = document_of(made())["gpus"]
+    (gap,) = gpu["gaps"]
+    assert (gap["at"], gap["length"]) == ("30 s", "3 s")
+    scales = {track["unit"]: track["scale"] for track in gpu["tracks"]}
+    assert (scales["TB/s"], scales["GB/s"], scales["%"]) == (1e-12, 1e-9, 100)
+    (judged,) = [mark for mark in gpu["marks"] if mark["kind"] == "judged"]
+    assert (judged["start"], judged["end"]) == (12, 94)
+    assert not [m for m in document_of(silent())["gpus"][0]["marks"] if m["kind"] == "judged"]
+
+
+def silent() -> str:
+    return html(build([Judged(observation(), silent_diagnosis())], recording="r")).decode()
 
 
 def test_the_mean_step_is_drawn_within_its_band() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,22 @@ def test_a_look_says_how_it_was_taken_and_whose_it_is(report: Report) -> None:
     assert said["gpus"] == [0]
     assert said["first"] == "layers"
     assert said["sampled"].startswith("Beside it 6,954 samples of the counters, 50 µs each")
+
+
+def test_time_of_a_line_is_per_step_and_levels_are_in_their_own_columns(
+    rows: dict[str, Any], look: Breakdown
+) -> None:
+    lines = rows["views"]["lines"]["columns"]
+    assert look.steps == 8
+    assert lines["per_step_ns"] == pytest.approx([ns / 8 for ns in lines["ns"]], rel=1e-4)
+    layers = rows["views"]["layers"]["columns"]
+    wanted = [(a.row.counted.sm_active, a.row.counted.tensor_active) for a in look.alike if a.row.counted]
+    told = [pair for pair in zip(layers["sm"], layers["tensor"], strict=True) if pair != (None, None)]
+    known = [(sm.value, t.value) for sm, t in wanted if sm and t and math.isfinite(sm.value + t.value)]
+    assert known
+    both = [pair for pair in told if None not in pair]
+    assert sum(sm for sm, _ in both) != pytest.approx(sum(t for _, t in both))
+    assert both[: len(known)] == [pytest.approx(pair, rel=1e-4) for pair in known]
 
 
 def test_what_computes_no_product_has_no_place_on_the_roofline(rows: dict[str, Any]) -> None:
