@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
 from perfzero.attribute.idle import Idle
 from perfzero.attribute.moments import Moments
-from perfzero.attribute.paced import paced, waited, waited_after
+from perfzero.attribute.paced import paced, waited_after
 
 OTHERS = np.array([False, False, True])
 
@@ -35,30 +33,23 @@ def test_a_wait_follows_what_was_seen_before_it_in_the_same_gap() -> None:
 
     # In the second gap none follows: the wait comes after it. What comes after a wait is not followed by it.
     assert rows(found, idle) == [(0, 0, True), (0, 1, False), (1, 0, False)]
-    assert [each.tolist() for each in waited(found, idle, OTHERS)] == [[0.5, 0.0], [True, False]]
 
 
 def test_a_wait_that_is_only_likely_was_not_seen() -> None:
     found = moments((11, 0, True), (15, 2, False))
 
     assert rows(found, gaps((10, 20))) == [(0, 0, False)]
-    assert waited(found, gaps((10, 20)), OTHERS)[1].tolist() == [False]
 
 
 def test_without_a_gap_nothing_is_followed() -> None:
     assert rows(moments((11, 0, True)), gaps()) == []
 
 
-@pytest.mark.parametrize("takes", [0.1, 0.5, 2.0])
-def test_a_wait_that_is_too_short_to_be_seen_each_time_sets_the_pace_all_the_same(takes: float) -> None:
-    """It takes so many moments on average, and is there in a fifth of the gaps."""
-    chance = 1 - math.exp(-takes)
-
-    found = paced(np.array([0.2 * chance]), moments=100 * takes / chance, times=100)
-
-    assert found.tolist() == pytest.approx([0.5], abs=0.01)
+def test_a_wait_that_is_seen_often_and_takes_long_sets_the_pace_in_all_gaps() -> None:
+    assert paced(np.array([0.24, 0.9]), waiting=0.22).tolist() == [1.0, 1.0]
+    assert paced(np.array([0.16, 0.9]), waiting=0.16).tolist() == pytest.approx([0.25, 0.5])
 
 
-def test_a_wait_that_was_never_seen_or_is_rare_sets_no_pace() -> None:
-    assert paced(np.array([0.0, 0.09]), moments=0.0, times=0.0).tolist() == [0.0, 0.0]
-    assert paced(np.array([0.1, 0.4]), moments=1e9, times=100).tolist() == pytest.approx([0.0, 1.0], abs=1e-9)
+def test_a_wait_that_is_rare_or_takes_little_sets_no_pace() -> None:
+    assert paced(np.array([0.0, 0.1]), waiting=0.5).tolist() == [0.0, 0.0]
+    assert paced(np.array([0.24, 1.0]), waiting=0.12).tolist() == [0.0, 0.0]

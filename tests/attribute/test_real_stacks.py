@@ -86,6 +86,15 @@ def test_a_line_that_begins_long_before_the_gpu_runs_dry_is_told_and_launching_i
     assert all(cause.share < 0.3 and cause.activity != "launching" for cause in others)
 
 
+@pytest.mark.parametrize("name", ["elm", "fir", "larch"])
+def test_a_line_computes_with_each_clock_if_it_does_with_the_likeliest(name: str) -> None:
+    """With another one it would seem to launch, and its interval would begin at nothing."""
+    wait, line = told(name).causes
+
+    assert (wait.activity, line.activity) == ("synchronising", "python")
+    assert 0.5 < line.low < 0.8 < line.share
+
+
 def test_a_wait_in_which_the_host_hardly_waits_is_not_named() -> None:
     """The queue runs dry after `float(loss)`, but so it does in every step: the host is the slower one."""
     found = told("compiled")

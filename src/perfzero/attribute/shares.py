@@ -26,7 +26,8 @@ host is found in them at all (`SYNCED`), with the same limits.
 while the GPU was idle, that found it waiting. The line at which it waited loses as much of its moments as
 looks in it found it waiting, apart for a busy and for an idle GPU.
 
-An interval comes of resampling blocks of half a second.
+An interval comes of resampling blocks of half a second, each fifth of the replicates with another clock: that
+is known to less than a millisecond only (`attribute.stack_clock`), which moves what is near an edge of a gap.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from perfzero.attribute.host_chain import Roles, before_gaps
 from perfzero.attribute.idle import Idle, inside
 from perfzero.attribute.leaves import Looks
 from perfzero.attribute.moments import Moments
-from perfzero.attribute.paced import paced, waited, waited_after
+from perfzero.attribute.paced import paced, waited_after
 from perfzero.traces import BoolArray
 from perfzero.values import FloatArray, IntArray
 
@@ -67,6 +68,12 @@ MOST_BLOCKS = 400
 
 REPLICATES = 200
 
+CLOCKS = (0.0, -1.4, -0.53, 0.53, 1.4)
+"""
+Clocks of the replicates, in standard deviations: the means of the fifths of a normal distribution. Each costs
+as much as the shares themselves.
+"""
+
 _SEED = 20260101
 
 
@@ -86,35 +93,46 @@ class Shares:
         *,
         computing: BoolArray,
         rate_hz: float,
+        clock_ns: float,
     ) -> None:
         self._waits = np.array([m.activity in WAITS_FOR_GPU for m in leaves])
         self._copies = np.array([m.activity == "copying" for m in leaves])
         self._others = np.array([m.activity in WAITS_FOR_OTHERS for m in leaves])
-        self._launches = np.array([m.activity in LAUNCHING for m in leaves])
+        self._known_launches = np.array([m.activity in LAUNCHING for m in leaves])
         self._python = np.array([m.activity == "python" for m in leaves])
         self._computes = np.append(computing, np.zeros(len(leaves) - len(computing), np.bool_)) & ~self._waits
         self._n = len(leaves)
         self._rate_hz = rate_hz
-        self._sum(moments, idle, looks)
-        ones = np.ones(self._blocks)
-        self.share, self.drained = self._shares(ones)
-        draw = np.random.default_rng(_SEED)
-        weights = draw.multinomial(self._blocks, np.full(self._blocks, 1 / self._blocks), REPLICATES)
-        self.replicates = np.array([self._shares(w.astype(np.float64))[0] for w in weights])
+        self._launches = np.zeros(0, np.bool_)  # known once they are summed with the clock as it is
+        # All clocks have the same blocks, so that a replicate has the same ones with each.
+        self._origin = int(idle.edge[0])
+        last_ns = max(
+            int(a.max(initial=self._origin)) for a in (moments.time_ns, idle.start_ns, idle.short_start_ns)
+        )
+        self._block_ns = max(BLOCK_S * 1e9, (last_ns - self._origin) / MOST_BLOCKS)
+        self._blocks = int((last_ns - self._origin) / self._block_ns) + 1
+        weights = np.random.default_rng(_SEED).multinomial(
+            self._blocks, np.full(self._blocks, 1 / self._blocks), REPLICATES
+        )
+        replicates: list[FloatArray] = []
+        for k, sigmas in enumerate(CLOCKS):
+            shifted = moments.shifted(round(sigmas * clock_ns))
+            self._sum(shifted.where(np.isfinite(idle.at(shifted.time_ns))), idle, looks)
+            if k == 0:
+                self.share, self.drained = self._shares(np.ones(self._blocks))
+            replicates += [self._shares(w.astype(np.float64))[0] for w in weights[k :: len(CLOCKS)]]
+        self.replicates = np.array(replicates)
 
     def _sum(self, moments: Moments, idle: Idle, looks: Looks | None) -> None:
         time_ns, leaf, weight = moments.time_ns, moments.leaf, moments.weight
-        origin = int(idle.edge[0])
-        last_ns = max(int(a.max(initial=origin)) for a in (time_ns, idle.start_ns, idle.short_start_ns))
-        block_ns = max(BLOCK_S * 1e9, (last_ns - origin) / MOST_BLOCKS)
 
         def block(time_ns: IntArray) -> IntArray:
-            return np.asarray((time_ns - origin) / block_ns, np.int64)
+            at = np.asarray((time_ns - self._origin) / self._block_ns, np.int64)
+            return np.clip(at, 0, self._blocks - 1)
 
         value = idle.at(time_ns)
         in_short = inside(time_ns, idle.short_start_ns, idle.short_end_ns)
         in_gap = inside(time_ns, idle.start_ns, idle.end_ns)
-        self._blocks = int(block(np.array([last_ns]))[0]) + 1
 
         def table(block_of: IntArray, leaf_of: IntArray, weight: FloatArray) -> FloatArray:
             flat: Any = np.bincount(block_of * self._n + leaf_of, weight, self._blocks * self._n)
@@ -123,7 +141,7 @@ class Shares:
         self._held: FloatArray = np.zeros((self._blocks, self._n))
         self._looked: FloatArray = np.ones(self._blocks)
         if looks is not None:
-            of = np.clip(block(looks.time_ns), 0, self._blocks - 1)
+            of = block(looks.time_ns)
             waiting = looks.leaf >= 0
             self._held = table(of[waiting], looks.leaf[waiting], looks.idle[waiting])
             self._looked = np.asarray(np.bincount(of, looks.idle, self._blocks), np.float64)
@@ -136,15 +154,14 @@ class Shares:
         gap_block = block(idle.start_ns)
         self._gaps_of = table(gap_block[in_its_gap], of, np.ones(len(of)))
         self._followed = table(gap_block[in_its_gap], of, (followed & ~self._waits[of]).astype(np.float64))
-        length, met = waited(moments, idle, self._others)
-        self._met = np.stack([np.bincount(gap_block, n, self._blocks) for n in (length * met, met)])
         self._in_short = table(at, leaf, weight * np.where(in_short, value, 0.0))
         # A wait for the GPU ends when that runs dry: near short gaps the GPU was busy throughout it.
         busy = np.where(in_short & self._waits[leaf], 1.0, np.where(in_gap, 0.0, 1.0 - value))
         self._busy = table(at, leaf, weight * busy)
-        idle_part, busy_part = (self._in_gap + self._in_short).sum(0), self._busy.sum(0)
-        mostly_busy = idle_part < MOSTLY * (idle_part + busy_part)
-        self._launches |= self._python & mostly_busy & ~self._computes
+        if not len(self._launches):  # with another clock a line is off, but does what it does
+            idle_part, busy_part = (self._in_gap + self._in_short).sum(0), self._busy.sum(0)
+            mostly_busy = idle_part < MOSTLY * (idle_part + busy_part)
+            self._launches = self._known_launches | (self._python & mostly_busy & ~self._computes)
         roles = Roles(self._computes, self._others, self._launches)
         self._before = before_gaps(
             replace(moments, weight=weight), idle, roles, block_of=block(idle.start_ns), blocks=self._blocks
@@ -227,7 +244,7 @@ class Shares:
         elsewhere = (weights @ of.elsewhere) * per_moment_s
         any_before = np.minimum(weights @ of.any_before, weights @ of.launching) * per_moment_s
         direct = direct_gap + direct_short + idle_s * held
-        kept = 1 - self._paced_by_waits(weights)
+        kept = 1 - self._paced_by_waits(weights, in_gap)
         explained = float(np.sum(drained)) + float(np.sum(direct[~launches])) + float(any_before.sum())
         launching = float(np.sum(direct[launches]))
         if launching > 0:
@@ -237,11 +254,10 @@ class Shares:
         direct = direct + kept * np.bincount(of.leaf, np.minimum(before, elsewhere), self._n)
         return np.minimum((direct + drained) / idle_s, 1.0), drained / idle_s
 
-    def _paced_by_waits(self, weights: FloatArray) -> FloatArray:
+    def _paced_by_waits(self, weights: FloatArray, in_gap: FloatArray) -> FloatArray:
         """Of each leaf in which share of its gaps it would only make a wait for others longer."""
         followed = (weights @ self._followed) / np.maximum(weights @ self._gaps_of, 1e-12)
-        moments, times = (self._met @ weights).tolist()
-        return paced(followed, moments=moments, times=times)
+        return paced(followed, waiting=float(_normed(in_gap) @ self._others))
 
 
 def _spans(time_ns: IntArray, start_ns: IntArray, end_ns: IntArray) -> list[slice]:

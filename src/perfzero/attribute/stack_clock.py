@@ -36,6 +36,9 @@ MOST_SLACK_NS = 20_000_000
 CLOCK_SIGMAS = 4.0
 """The clock's slack is so many standard deviations of it."""
 
+CLOCK_RMS_NS = 700_000
+"""By so much it is off once it is set, in simulated programs of which the slack is 4 ms (docs/host.md)."""
+
 TEMPER_LAUNCHES = 0.3
 TEMPER = 0.1
 """
@@ -62,6 +65,11 @@ def clock_offset_ns(moments: Moments, launches: BoolArray, idle: Idle, *, slack_
         if score > best_score:
             best, best_score = offset_ns, score
     return best
+
+
+def left_ns(slack_ns: int) -> float:
+    """By how much a clock may be off once it is set, as a standard deviation."""
+    return min(float(CLOCK_RMS_NS), max(0, slack_ns) / CLOCK_SIGMAS)
 
 
 def _told(moments: Moments, launches: BoolArray, idle: Idle) -> float:

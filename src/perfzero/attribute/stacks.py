@@ -25,7 +25,7 @@ from perfzero.attribute.lines import told
 from perfzero.attribute.loader_workers import stages_of
 from perfzero.attribute.moments import MOST_FRAMES, frames_in, main_thread, moments_of, visits_of
 from perfzero.attribute.shares import Shares
-from perfzero.attribute.stack_clock import clock_offset_ns, information
+from perfzero.attribute.stack_clock import clock_offset_ns, information, left_ns
 from perfzero.attribute.torn import whole_stacks
 from perfzero.stacks import Frame, HostStacks
 from perfzero.values import Samples
@@ -86,7 +86,9 @@ def host_causes(stacks: HostStacks, pm: Samples) -> HostCauses:
     leaves = with_copies(leaves, moments, idle, pm, text_of)
     rate_hz = moments.count / idle.covered_s
     leaves, at_work, looks = with_gil(leaves, moments, idle, stacks.gil, text_of)
-    shares = Shares(leaves, at_work, idle, looks, computing=computing, rate_hz=rate_hz)
+    shares = Shares(
+        leaves, at_work, idle, looks, computing=computing, rate_hz=rate_hz, clock_ns=left_ns(main.slack_ns)
+    )
     found = told(leaves, moments, shares, text_of, rate_hz=main.rate_hz)
     stages = stages_of(stacks, text_of)
     causes = tuple(_with_stages(cause, stages) for cause in found)
