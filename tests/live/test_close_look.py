@@ -168,3 +168,13 @@ def test_what_is_asked_of_the_recorder_is_a_command_line_that_it_takes(tmp_path:
     from perfzero.cli.main import main
 
     assert main([*options(GPU, tmp_path / "r", length_s=1.0), "--help"]) == 0
+
+
+def test_a_recorder_that_cannot_be_started_leaves_no_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "look"
+    folder.mkdir()
+
+    with pytest.raises(OSError):
+        CloseLook(GPU, folder, command=["/nowhere/recorder"])
+
+    assert list(tmp_path.iterdir()) == []

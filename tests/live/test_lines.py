@@ -202,3 +202,46 @@ def test_a_spark_rises_from_low_to_high_and_has_its_gaps() -> None:
 )
 def test_a_share_takes_four_columns_at_most(share: float, expected: str) -> None:
     assert short(share) == expected
+
+
+@pytest.mark.parametrize("reasons", [1, 2, 3])
+def test_what_holds_the_clocks_down_never_touches_the_column_before_it(eight: Snapshot, reasons: int) -> None:
+    held = ("capped_power", "capped_thermal", "capped_hardware")[:reasons]
+    gpus = tuple(replace(gpu, held_down=held) for gpu in eight.gpus)
+
+    row = text_of(replace(eight, gpus=gpus), 120, 30).splitlines()[2].split()
+
+    assert ("power", "power+1", "power+2")[reasons - 1] in row
+
+
+@pytest.mark.parametrize(("width", "height"), [(60, 15), (80, 24), (80, 8)])
+def test_the_selected_gpu_has_its_card_however_many_there_are(
+    eight: Snapshot, width: int, height: int
+) -> None:
+    sixteen = replace(eight, gpus=tuple(
+        replace(gpu, gpu=replace(gpu.gpu, index=k)) for k, gpu in enumerate(eight.gpus * 2)
+    ))  # fmt: skip
+    lines = text_of(with_processes(sixteen, *"abcdef"), width, height, View(selected=12)).splitlines()
+
+    assert len(lines) <= height
+    assert any(line.startswith("▸12") for line in lines)
+    assert any("SMs busy" in line and "last" not in line[:8] for line in lines[3:])
+
+
+@pytest.mark.parametrize("height", range(8, 26))
+def test_no_heading_of_processes_stands_without_anything_below_it(eight: Snapshot, height: int) -> None:
+    lines = text_of(with_processes(eight, *"abcdef"), 80, height).rstrip("\n").splitlines()
+
+    at = [k for k, line in enumerate(lines) if "COMMAND" in line]
+    assert all(k + 1 < len(lines) and lines[k + 1].strip() for k in at)
+
+
+def test_why_a_gpu_is_lost_cannot_break_the_screen(eight: Snapshot) -> None:
+    lost = replace(eight.gpus[3], lost="gone \x1b[2J\u202e away")
+    gpus = (*eight.gpus[:3], lost, *eight.gpus[4:])
+
+    said = text_of(replace(eight, gpus=gpus), 80, 24, View(selected=3))
+
+    assert said.count("gone") == 2  # in its row and on its card
+    assert "\x1b" not in said
+    assert "\u202e" not in said

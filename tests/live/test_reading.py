@@ -114,6 +114,37 @@ def test_a_gpu_that_is_lost_does_not_take_the_others_along(
         machine.close()
 
 
+def test_a_gpu_that_was_lost_is_shown_again_once_it_answers(
+    working: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = simulated_nvml.ANSWERS["nvmlDeviceGetPowerUsage"]
+    ahead_ns, gone, times = [0], [True], [0]
+
+    def power(library: Any, handle: Any, *rest: Any) -> int:
+        times[0] += 1
+        return int(pynvml.NVML_ERROR_GPU_IS_LOST) if gone[0] else asked(library, handle, *rest)
+
+    monkeypatch.setitem(simulated_nvml.ANSWERS, "nvmlDeviceGetPowerUsage", power)
+    machine = Machine(now_ns=lambda: time.time_ns() + ahead_ns[0])
+    machine.open()
+    try:
+        for later_s, answers, lost in (
+            (0, False, True),
+            (29, True, True),
+            (31, False, True),
+            (62, True, False),
+        ):
+            ahead_ns[0], gone[0] = later_s * 1_000_000_000, not answers
+            time.sleep(0.01)
+            assert bool(machine.read().gpus[0].lost) == lost
+        assert times[0] == 3, "it is asked every half minute only"
+        time.sleep(0.01)
+        ahead_ns[0] = 0
+        assert machine.read().gpus[0].sm_active == pytest.approx(0.8)
+    finally:
+        machine.close()
+
+
 def test_reading_never_opens_hardware_sampling(working: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "perfzero.sources.cupti", raising=False)
     read_once()

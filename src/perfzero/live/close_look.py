@@ -109,6 +109,7 @@ class CloseLook:
             )
         except OSError:
             self._said.close()
+            self._remove()
             raise
 
     @property

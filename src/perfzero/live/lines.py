@@ -45,6 +45,9 @@ LEAST_SPARK, MOST_SPARK = 8, 120
 FEWEST_PROCESS_LINES = 4
 """Heading and three processes: what the card leaves of a low screen."""
 
+LEAST_CARD_LINES = 4
+"""Of the selected GPU, however low the screen is and however many GPUs there are."""
+
 TOLD_SHARE = 0.01
 """A class with less of the last minute is not named."""
 
@@ -96,11 +99,12 @@ def page(
     selected = min(view.selected, len(gpus) - 1)
     top = [_title(snapshot, view, width, glyphs)]
     if len(gpus) > 1:
-        at_most = max(2, int(min(len(gpus) + 1, room - 2)))
+        at_most = max(2, int(min(len(gpus) + 1, room - 1 - LEAST_CARD_LINES)))
         top += _rows(gpus, selected, width=width, lines=at_most, glyphs=glyphs)
     sections = [top]
     processes = process_lines(snapshot, view, width=width, glyphs=glyphs)
-    left = room - len(top) - min(len(processes), FEWEST_PROCESS_LINES)
+    left = room - len(top)
+    left = max(left - min(len(processes), FEWEST_PROCESS_LINES), min(left, LEAST_CARD_LINES))
     for gpu in gpus if height is None else gpus[selected : selected + 1]:
         sections.append(card(gpu, snapshot, width=width, lines=left, glyphs=glyphs))
         left -= len(sections[-1])
@@ -214,7 +218,10 @@ def _rows(gpus: Sequence[GpuNow], selected: int, *, width: int, lines: int, glyp
         cells["gpu"] = (f"{mark}{gpu.gpu.index:>2}", "selected" if place == selected else "bold")
         if gpu.lost:
             number = _cell(cells["gpu"][0], columns["gpu"].width, glyphs, right=False)
-            parts: list[tuple[str, Style]] = [(number, "bold"), (f" lost: {gpu.lost}", "warn")]
+            parts: list[tuple[str, Style]] = [
+                (number, "bold"),
+                (f" lost: {text.printable(gpu.lost)}", "warn"),
+            ]
         else:
             parts = [
                 (_cell(cells[name][0], c.width, glyphs, right=c.right), cells[name][1])
@@ -226,7 +233,9 @@ def _rows(gpus: Sequence[GpuNow], selected: int, *, width: int, lines: int, glyp
 
 def _row(gpu: GpuNow, glyphs: Glyphs, *, spark_width: int) -> dict[str, tuple[str, Style]]:
     counted = gpu.tier == "gpm"
-    held = "+".join(HELD_SHORT[name] for name in gpu.held_down)
+    # The card has all of them; here there is room for one, and how many more.
+    held = HELD_SHORT[gpu.held_down[0]] if gpu.held_down else ""
+    held += f"+{len(gpu.held_down) - 1}" if len(gpu.held_down) > 1 else ""
     doing: tuple[str, Style] = ("no counters", "dim")
     if counted and gpu.first_class is not None:
         share = short(gpu.shares[gpu.first_class], glyphs)
@@ -282,7 +291,7 @@ def _card(gpu: GpuNow, snapshot: Snapshot, *, width: int, glyphs: Glyphs) -> Ite
     head = f"GPU {gpu.gpu.index}  {name}{'  (MIG)' if gpu.gpu.mig else ''}"
     yield 90, _spread((head, "bold"), (glyphs.dot.join(state), ""), width, glyphs)
     if gpu.lost:
-        yield 99, _fit([(f"  lost: {gpu.lost}", "warn")], width, glyphs)
+        yield 99, _fit([(f"  lost: {text.printable(gpu.lost)}", "warn")], width, glyphs)
         return
     span = text.duration(snapshot.column_s * _spark_width(width))
     if gpu.tier == "gpm":
@@ -304,7 +313,7 @@ def _card(gpu: GpuNow, snapshot: Snapshot, *, width: int, glyphs: Glyphs) -> Ite
         held = " and ".join(HELD[name] for name in gpu.held_down)
         yield 86, _fit([("  held down by  ", ""), (held, "warn")], width, glyphs)
     if gpu.tier == "nvml":
-        why = f" {gpu.without_gpm}" if gpu.without_gpm else ""
+        why = f" {text.printable(gpu.without_gpm)}" if gpu.without_gpm else ""
         yield 85, _fit([(f"  {NVML_ONLY}{why}", "warn")], width, glyphs)
     elif gpu.shares:
         told = glyphs.dot.join(f"{class_name(n)} {short(s, glyphs)}" for n, s in told_shares(gpu))
@@ -415,8 +424,8 @@ def _scrolled(lines: Sequence[Line], by: int, *, room: float, width: int, glyphs
     """The heading and as many of the other *lines* as there is *room* for, from number *by* on."""
     if len(lines) <= room:
         return list(lines)
-    if room < 1:
-        return []
+    if room < 2:
+        return []  # a heading says nothing alone
     shown = max(0, int(room) - 2)
     first = max(0, min(by, len(lines) - 1 - shown))
     hidden = len(lines) - 1 - shown

@@ -31,6 +31,8 @@ How old memory and processes may be. NVML takes locks of the driver for them and
 5 in a virtual machine), which at every reading would be half of what the display costs.
 """
 
+AGAIN_S = 30.0
+"""A GPU that is lost is tried again so much later: it may have been reset. To ask may take long."""
 
 AT_WORK = 0.75
 """At this share of a recording its program is through with its start and has not ended yet."""
@@ -78,6 +80,23 @@ class _Watched:
     processes: Callable[[], tuple[ProcessNow, ...] | None]
     power_limit_w: Callable[[], float | None]
     lost: str = ""
+    tried_ns: int = 0
+
+    def again(self, now_ns: int) -> None:
+        """Where it is lost, and was not tried for long, see whether it answers now."""
+        if now_ns - self.tried_ns < AGAIN_S * 1e9:
+            return
+        self.tried_ns = now_ns
+        try:
+            for source in (self.board, self.gpm):
+                if source is not None:
+                    source.close()
+                    source.open()
+        except SourceError as error:
+            self.lost = str(error).splitlines()[0]
+            return
+        self.lost = ""
+        self.take()
 
     def take(self) -> None:
         try:
@@ -121,8 +140,11 @@ class _Reader:
         """What has come since the last reading."""
         now_ns = self._now_ns()
         for watched in self._watched:
-            if not watched.lost:
+            if watched.lost:
+                watched.again(now_ns)
+            else:
                 watched.take()
+                watched.tried_ns = now_ns
         return Snapshot(
             now_ns,
             tuple(
