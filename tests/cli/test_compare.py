@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -205,3 +207,30 @@ def test_the_gpu_of_the_first_recording_is_compared_in_all(
 
     assert main(["compare", "--gpu", "3", several, several]) == 0
     assert "b, GPU 3" in capsys.readouterr().out
+
+
+def test_what_cannot_be_told_fails_where_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    unknown = ["compare", "--quiet", BEFORE, AFTER, "--fail-if", "l2_hit < -0.1 points"]
+
+    assert main(unknown) == 0
+    assert main([*unknown, "--fail-if-unknown"]) == 10
+    assert main(["compare", "--quiet", BEFORE, AFTER, "--fail-if", "speed < -2%", "--fail-if-unknown"]) == 0
+    assert main(["compare", BEFORE, AFTER, "--fail-if-unknown"]) == 2
+    assert "is about conditions" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("options", [[], ["--format", "csv"]])
+def test_a_full_disk_is_a_sentence(options: list[str]) -> None:
+    code = "from perfzero.cli.main import script; script()"
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-c", code, "compare", *options, BEFORE, AFTER],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert ended.returncode == 1
+    assert ended.stderr == "perfzero: The output could not be written: No space left on device.\n"

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from perfzero.cli.main import main
+from perfzero.errors import OutputError
 from perfzero.report.ledger.notes import FILE, MOST_BYTES, add_note, notes_of
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
@@ -107,9 +110,9 @@ def test_a_link_in_place_of_notes_is_not_followed_and_not_written_through(tmp_pa
     os.symlink(secret, recording / FILE)
 
     assert notes_of(recording) == ()
-    add_note(recording, "mine")
+    with pytest.raises(OutputError, match="link"):
+        add_note(recording, "mine")
     assert secret.read_text() == "secret\n"
-    assert notes_of(recording) == ("mine",)
 
 
 def test_the_stop_rule_says_that_a_roof_is_reached(
@@ -218,3 +221,40 @@ def test_a_list_in_a_manifest_does_not_stop_the_log(
     (project / "resnet50_nchw" / "manifest.json").write_text(json.dumps(manifest))
 
     assert len(logged(project, capsys)["recordings"]) == 2
+
+
+def test_notes_of_several_at_once_are_all_kept(tmp_path: Path) -> None:
+    code = """if True:
+        import sys
+        from pathlib import Path
+        from perfzero.report.ledger.notes import add_note
+        for number in range(20):
+            add_note(Path(sys.argv[1]), f"{sys.argv[2]}-{number}")
+    """
+    several = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), str(who)]) for who in range(4)]
+    assert [process.wait(30) for process in several] == [0] * 4
+
+    assert set(notes_of(tmp_path)) == {f"{who}-{number}" for who in range(4) for number in range(20)}
+
+
+def test_a_full_file_takes_no_note_and_loses_none(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text("first\n" * (MOST_BYTES // 6))
+    before = (tmp_path / FILE).read_bytes()
+
+    with pytest.raises(OutputError, match="64 KB"):
+        add_note(tmp_path, "one more")
+    assert (tmp_path / FILE).read_bytes() == before
+
+
+def test_a_line_that_an_editor_left_open_is_not_continued(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text("typed by hand")
+    add_note(tmp_path, "added")
+
+    assert notes_of(tmp_path) == ("typed by hand", "added")
+
+
+def test_a_pipe_in_place_of_notes_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / FILE)
+
+    with pytest.raises(OutputError):
+        add_note(tmp_path, "x")

@@ -71,6 +71,9 @@ def compare(
             "--fail-if", metavar="CONDITION", help='Exit with 10 if it holds, e.g. "throughput < -2%".'
         ),
     ] = None,
+    fail_if_unknown: Annotated[
+        bool, typer.Option("--fail-if-unknown", help="Exit with 10 also where a condition cannot be told.")
+    ] = False,
     language: Annotated[Language | None, lang_option()] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing; the exit code tells.")] = False,
 ) -> None:
@@ -86,6 +89,8 @@ def compare(
     from perfzero.report.ledger.conditions import check, parse
 
     conditions = [parse(typed) for typed in fail_if or ()]
+    if fail_if_unknown and not conditions:
+        raise UsageError(say("fail_if.unknown_of_what"))
     for path in output or ():
         if path.suffix not in SUFFIXES:
             raise UsageError(say("compare.ending", file=path, endings=", ".join(SUFFIXES)))
@@ -123,7 +128,8 @@ def compare(
             text=one.text,
         )
         print(told(said, spoken(language)), file=sys.stderr)
-    if any(one.outcome == "holds" for one in checked):
+    failing = ("holds", "cannot be told") if fail_if_unknown else ("holds",)
+    if any(one.outcome in failing for one in checked):
         raise typer.Exit(FAILED)
 
 

@@ -6,6 +6,7 @@ The `perfzero` program: gathers the commands, and turns whatever ends them into 
     a misspelt command line    the message and where to read more, 2
     Ctrl-C                     130, as a shell would say
     a closed pipe              nothing, 141 (128 + SIGPIPE)
+    a full disk under stdout   a sentence, 1
     anything else              our mistake: how to report it, 1; the traceback with PERFZERO_DEBUG=1
 
 Nothing here imports a library that a command needs; each command imports its own when it runs,
@@ -15,6 +16,7 @@ registered: the recorder's own CPU time counts.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -111,6 +113,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         # typer answers a closed pipe itself, with SystemExit(1), even when not standalone.
         return PIPE_CLOSED if isinstance(stop.__context__, BrokenPipeError) else _exit_code(stop.code)
+    except OSError as error:
+        return _unwritten(error, asked) if _is_full(error) else _bug(error, asked)
     except Exception as error:  # noqa: BLE001 - the last stop; nothing may leave as a bare traceback
         return _usage(error, asked) if _is_usage(error) else _bug(error, asked)
     return _exit_code(result)
@@ -125,8 +129,25 @@ def script() -> None:
     except BrokenPipeError:
         code = PIPE_CLOSED
         # Python flushes once more at exit and would complain about the same pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_stdout()
+    except OSError as error:
+        if code == 0:
+            code = _unwritten(error, Asked())
+        _forget_stdout()
     sys.exit(code)
+
+
+def _forget_stdout() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _is_full(error: OSError) -> bool:
+    # One with a file's name is about that file, and should have been told where it arose.
+    return error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+def _unwritten(error: OSError, asked: Asked) -> int:
+    return _say(say("main.unwritten", why=error.strerror or type(error).__name__), 1, asked)
 
 
 def _exit_code(result: object) -> int:

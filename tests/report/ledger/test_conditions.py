@@ -104,3 +104,41 @@ def test_what_was_not_seen_cannot_be_told(before: Iteration, after: Iteration) -
 
 def test_the_last_iteration_is_held_against_the_first(before: Iteration, after: Iteration) -> None:
     assert check(parse("throughput > 50%"), build([before, after, after])).outcome == "holds"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("throughput < -2", '"throughput < -2%"'),
+        ("step_time < -5ms", '"step_time < -5%"'),
+        ("idle > -5", '"idle > -5 points"'),
+        ("step_memory < 0", '"step_memory < 0%"'),
+    ],
+)
+def test_a_value_that_no_metric_can_have_is_refused_by_what_was_meant(typed: str, meant: str) -> None:
+    with pytest.raises(UsageError, match="never below 0") as raised:
+        parse(typed)
+
+    assert meant in str(raised.value)
+
+
+def test_a_value_of_nothing_and_a_frost_can_be_asked_for() -> None:
+    assert parse("idle > 0").number == 0
+    assert parse("temperature < -5C").number == -5
+
+
+def test_a_time_of_a_class_takes_percent_of_what_it_was(ledger: Ledger) -> None:
+    """Small grids took 26 ms of a step, and take 0.5."""
+    found = check(parse("step_small_grid < -50%"), ledger)
+
+    assert found.outcome == "holds"
+    assert "step_small_grid of B against A: -98 %" in found.text
+    with pytest.raises(UsageError, match=r'"step_small_grid < -50%"'):
+        parse("step_small_grid < -50 points")
+    assert check(parse("step_small_grid > 50%"), ledger).outcome == "does not hold"
+
+
+def test_a_temperature_has_no_share() -> None:
+    for typed in ("temperature > 5%", "temperature > 5 points"):
+        with pytest.raises(UsageError, match="80C"):
+            parse(typed)

@@ -3,7 +3,7 @@ Conditions that end a comparison with exit code 10, for CI.
 
     condition  =  METRIC  "<" or ">"  NUMBER  [UNIT]          "throughput < -2%", "idle > 5 points"
 
-    %          a change against the first iteration, as a share of its value
+    %          a change against the first iteration, as a share of its value; temperatures have none
     points     a change of a share of the time, in points of percent
     a unit     the value itself in the last iteration: ns µs us ms s, B kB MB GB TB (also /s), Hz to GHz, W,
                J, C, k M G (counts), /s; none: a plain number, and a share as 0.3
@@ -92,8 +92,13 @@ def parse(typed: str) -> Condition:
     number = float(found["number"].replace("−", "-").replace(" ", ""))
     below, unit = found["sign"] == "<", found["unit"]
     known = BY_KEY[metric]
+    is_share = known.scale == "points" and known.unit == "ratio"
+    change = "points" if is_share else "%"
+    like = f"{found['metric']} {found['sign']} {number:g}{' points' if is_share else '%'}"
+    if known.unit == "celsius" and (unit == "%" or unit in _POINTS):
+        raise UsageError(say("fail_if.no_change", typed=f"{typed!r}", metric=metric, name=found["metric"]))
     if unit == "%":
-        if known.scale == "points":
+        if is_share:
             raise UsageError(
                 say(
                     "fail_if.is_share",
@@ -106,7 +111,7 @@ def parse(typed: str) -> Condition:
             )
         return Condition(typed, metric, below, number / 100, "%")
     if unit in _POINTS:
-        if known.scale != "points" or known.unit != "ratio":
+        if not is_share:
             raise UsageError(
                 say(
                     "fail_if.no_share",
@@ -120,7 +125,6 @@ def parse(typed: str) -> Condition:
         return Condition(typed, metric, below, number / 100, "points")
     scale, base = _UNITS.get(unit, (math.nan, "?"))
     if base not in ("", known.unit):
-        change = "points" if known.scale == "points" and known.unit == "ratio" else "%"
         fitting = [name for name, (_, b) in _UNITS.items() if b == known.unit] or [
             say("fail_if.plain_number")
         ]
@@ -134,6 +138,8 @@ def parse(typed: str) -> Condition:
                 change=change,
             )
         )
+    if known.unit != "celsius" and (number < 0 or (below and number == 0)):
+        raise UsageError(say("fail_if.never", typed=f"{typed!r}", metric=metric, like=like))
     return Condition(typed, metric, below, number * scale, "value")
 
 
@@ -150,10 +156,15 @@ def check(condition: Condition, ledger: Ledger) -> Checked:
         return _unknown(
             condition, say("fail_if.not_in_both", metric=condition.metric, first=first, last=last)
         )
-    beyond = found.value < condition.number if condition.below else found.value > condition.number
-    value = f"{100 * found.value:+.2g}"
-    share = say("fail_if.points", value=value) if found.scale == "points" else f"{value} %"
-    ends = [f"{100 * end:+.2g}" for end in (found.low, found.high)]
+    # Times of a step differ by seconds; a share of what they were is asked for.
+    per = line.cells[0].value if found.scale == "points" and condition.of == "%" else 1.0
+    if not per > 0:
+        return _unknown(condition, say("fail_if.was_none", metric=condition.metric, first=first))
+    changed = found.value / per
+    beyond = changed < condition.number if condition.below else changed > condition.number
+    value = f"{100 * changed:+.2g}"
+    share = say("fail_if.points", value=value) if condition.of == "points" else f"{value} %"
+    ends = [f"{100 * end / per:+.2g}" for end in (found.low, found.high)]
     span = say("fail_if.span", low=ends[0], high=ends[1]) if found.known else say("fail_if.no_interval")
     told = say("fail_if.change", metric=condition.metric, last=last, first=first, share=share, span=span)
     if not beyond:

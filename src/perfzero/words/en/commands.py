@@ -207,6 +207,20 @@ COMMANDS: Mapping[str, str] = {
         "--fail-if {typed}: {metric} is no share of the time, and has no points.\nType it like this: "
         '--fail-if "{name} {sign} {number}%"'
     ),
+    "fail_if.never": (
+        "--fail-if {typed}: a number without % or points is the value itself, and {metric} is never below "
+        '0.\nFor its change: --fail-if "{like}"'
+    ),
+    "fail_if.no_change": (
+        "--fail-if {typed}: a change of {metric} as a share means nothing.\nIts value can be asked for: "
+        '--fail-if "{name} > 80C"'
+    ),
+    "fail_if.was_none": "{metric} was nothing in {first}, of which there is no share",
+    "fail_if.unknown_of_what": (
+        "--fail-if-unknown is about conditions, and there is none.\nGive one, too: --fail-if "
+        '"throughput < -2%"'
+    ),
+    "main.unwritten": "The output could not be written: {why}.",
     "fail_if.plain_number": "a plain number",
     "fail_if.no_unit": (
         "--fail-if {typed}: {metric} has no unit {unit}.\nIts values take {units}; its change takes {change}."

@@ -107,6 +107,7 @@ COMPARE: Mapping[str, str] = {
         "{folder} is no recording: there is no manifest.json in it.\nName one: perfzero log --note TEXT DIR"
     ),
     "log.note_empty": 'The note has no text.\nGive it some: perfzero log --note "channels-last" DIR',
+    "log.notes_full": "64 KB of notes are enough",
     "log.note_unwritten": "{file} could not be written: {why}. The note is lost.",
     "log.program": "Another program than the one before: {command}",
     "log.looks": "Close looks at a GPU (perfzero top) are no iterations; {count} are left out.",

@@ -194,6 +194,18 @@ COMMANDS: Mapping[str, str] = {
         '--fail-if {typed}：{metric} 不是时间占比，没有百分点。\n请这样写：--fail-if "{name} {sign} '
         '{number}%"'
     ),
+    "fail_if.never": (
+        "--fail-if {typed}：不带 % 或 points 的数字是值本身，而 {metric} 不会低于 0。\n要看它的变化："
+        '--fail-if "{like}"'
+    ),
+    "fail_if.no_change": (
+        '--fail-if {typed}：{metric} 的变化用百分比表示没有意义。\n可以问它的值：--fail-if "{name} > 80C"'
+    ),
+    "fail_if.was_none": "{metric} 在 {first} 中为零，谈不上占比",
+    "fail_if.unknown_of_what": (
+        '--fail-if-unknown 针对的是条件，而这里一个也没有。\n请同时给出一个：--fail-if "throughput < -2%"'
+    ),
+    "main.unwritten": "无法写出输出：{why}。",
     "fail_if.plain_number": "纯数字",
     "fail_if.no_unit": (
         "--fail-if {typed}：{metric} 没有单位 {unit}。\n它的值可用 {units}；它的变化用 {change}。"

@@ -98,6 +98,7 @@ COMPARE: Mapping[str, str] = {
         "{folder} 不是录制：里面没有 manifest.json。\n请指定一个：perfzero log --note TEXT DIR"
     ),
     "log.note_empty": '备注没有内容。\n请写一些：perfzero log --note "channels-last" DIR',
+    "log.notes_full": "备注已有 64 KB，够多了",
     "log.note_unwritten": "无法写入 {file}：{why}。备注没有保存。",
     "log.program": "与上一次不是同一个程序：{command}",
     "log.looks": "对 GPU 的近看（perfzero top）不算迭代；省略了 {count} 个。",
