@@ -22,6 +22,7 @@ import pytest
 
 from hand_written_look import BASE_NS
 from hand_written_look import Look as HandWrittenLook
+from hand_written_stacks import at, made
 from perfzero.counters import BY_NAME
 from perfzero.errors import UsageError
 from perfzero.report import perfetto, perfetto_look, trace_file
@@ -30,7 +31,7 @@ from perfzero.report.identity import identity
 from perfzero.report.json_file import to_json
 from perfzero.report.model import Report
 from perfzero.report.perfetto import changes, write_perfetto
-from perfzero.report.perfetto_stacks import waits
+from perfzero.report.perfetto_stacks import stack_slices, waits
 from perfzero.report.timeline import coarsen
 from perfzero.report.trace_file import MAX_NAME, TraceFile, disjoint, head, short
 from perfzero.stacks import GilUse
@@ -305,7 +306,7 @@ def test_so_is_everything_that_was_sampled_with_them_from_the_first_call_to_the_
     report = judged(case)
     (gpu,) = report.gpus
     traces = []
-    for offset_s in (0.0, 0.25):
+    for offset_s in (-0.25, 0.25):
         moved = replace(report, gpus=(replace(gpu, host=replace(gpu.host, offset_s=offset_s)),))
         into = io.BytesIO()
         write_perfetto(RECORDINGS / case, moved, into)
@@ -319,11 +320,25 @@ def test_so_is_everything_that_was_sampled_with_them_from_the_first_call_to_the_
         ours = [key for key in before if kind in key]
         assert any(len(before[key]) for key in ours)
         for key in ours:
-            np.testing.assert_array_equal(after[key] - before[key], 250 * MS)
+            np.testing.assert_array_equal(after[key] - before[key], 500 * MS)
     counters = [key for key in before if "counters: " in key and len(before[key])]
     assert counters
     for key in counters:
         np.testing.assert_array_equal(after[key], before[key])
+
+
+@pytest.mark.parametrize("offset_ns", [0, 250 * MS, -250 * MS])
+def test_what_is_still_called_when_sampling_ends_ends_with_it(written, offset_ns):
+    """Programs of the recordings were over by then; this one goes on for 30 ms after the last moment."""
+    into, trace = written
+    stacks, _ = made([(at(12), 20.0, [(0.0, 20.0)])])
+    process = stacks.processes[0]
+    process = replace(process, time_ns=process.time_ns + NS, end_ns=NS + int(process.time_ns[-1]) + 30 * MS)
+    stack_slices(trace, trace.track("program"), replace(stacks, processes=(process,)), offset_ns=offset_ns)
+    last = max(moment for moment, kind, _ in events(into) if kind == 2)
+
+    assert last == process.end_ns + offset_ns
+    check(packets(into.getvalue()))
 
 
 def test_the_track_of_stacks_says_what_was_added_to_their_times():
@@ -662,6 +677,15 @@ def test_what_ends_later_than_what_it_began_in_ends_with_that(written):
     assert [(t - NS, kind) for t, kind, _ in events(into)] == [
         (0, 1), (2, 1), (10, 2), (10, 2), (10, 1), (12, 2)
     ]  # fmt: skip
+
+
+def test_what_an_offset_moves_before_1970_is_told_of_its_first_moment(written):
+    into, trace = written
+    trace.slice(trace.track("s"), -250 * MS, 3, "a", "b", args={"c": "d"})
+    trace.slice(trace.track("t"), -250 * MS, -MS, "a", "b")
+
+    assert [(t, kind) for t, kind, _ in events(into)] == [(0, 1), (3, 2), (0, 1), (0, 2)]
+    check(packets(into.getvalue()))
 
 
 def test_what_begins_before_the_one_before_it_ends_begins_then():

@@ -204,9 +204,8 @@ def _refuse_files_of_recordings(to: Path) -> None:
     """Raise `UsageError` where *to* is, or would be taken for, a part of a recording itself."""
     from perfzero.store.schema import MANIFEST, is_ours
 
-    folder = to.parent.resolve()
-    if is_ours(to.name) and os.path.lexists(folder / MANIFEST):
-        raise UsageError(say("export.own_file", to=to, folder=folder))
+    if is_ours(to.name) and os.path.lexists(to.parent / MANIFEST):
+        raise UsageError(say("export.own_file", to=to, folder=to.parent))
 
 
 def _strange_in(folder: Path, kind: ExportFormat) -> str:

@@ -156,7 +156,7 @@ class TraceFile:
     def end(self, track: int, at_ns: int) -> None:
         """The slice on *track* that began last ends."""
         packet = self._packet()
-        packet.timestamp = at_ns
+        packet.timestamp = max(0, at_ns)
         packet.track_event.type = packet.track_event.TYPE_SLICE_END
         packet.track_event.track_uuid = track
         self._put(packet)
@@ -268,7 +268,7 @@ class TraceFile:
         flows: Sequence[int],
     ) -> None:
         event = packet.track_event
-        packet.timestamp = at_ns
+        packet.timestamp = max(0, at_ns)  # stacks are moved by an offset, and may be anyone's
         event.track_uuid = track
         event.flow_ids.extend(flows)
         self._name(packet, name, category)
