@@ -12,6 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from perfzero import text
+from perfzero.report.voice import Voice
+
 PolicyKind = Literal["default", "default at the power cap", "continuous"]
 """How a run was watched: windows, windows on a board at its power limit, PM sampling all the time."""
 
@@ -52,3 +55,18 @@ def policy_kind(*, pm_duty: float, capped: bool) -> PolicyKind:
 
 ALL_THE_TIME = 0.8
 """PM sampling on for so much of a run is no window; start-up and the last moments are never sampled."""
+
+
+def benchmarked(benchmark: Benchmark | None, say: Voice) -> str:
+    """*benchmark* in words; None: there is none yet."""
+    if benchmark is None:
+        return say("cost_not_benchmarked")
+    if benchmark.upper <= 0:
+        return say("cost_benchmarked_none", hardware=benchmark.hardware, date=benchmark.date)
+    return say(
+        "cost_benchmarked",
+        slowdown=text.percent(benchmark.slowdown),
+        upper=text.percent(benchmark.upper),
+        hardware=benchmark.hardware,
+        date=benchmark.date,
+    )

@@ -31,7 +31,7 @@ from perfzero.diagnose.verdict import (
 )
 from perfzero.hardware import calibrated
 from perfzero.report import host_lines
-from perfzero.report.benchmarked import Benchmark
+from perfzero.report.benchmarked import benchmarked
 from perfzero.report.model import GpuReport, Report, Truth, Watching
 from perfzero.report.page_layers import looks_of
 from perfzero.report.page_tracks import TRACKS, drawn_tracks, marks
@@ -535,7 +535,7 @@ def _cost(watching: Watching | None, words: Words, say: Voice) -> list[list[str]
         found.append([words["c_slowdown"], slowdown])
     else:
         found.append([words["c_slowdown"], f"{say.tell(watching.reason)}".strip() or text.MISSING])
-        found.append([words["c_benchmark"], _benchmarked(watching.benchmark, say)])
+        found.append([words["c_benchmark"], benchmarked(watching.benchmark, say)])
     if math.isfinite(watching.cpu_share):
         cpu = words["c_cpu_text"].format(
             cpu=text.duration(watching.cpu_s), share=text.percent(watching.cpu_share)
@@ -543,17 +543,3 @@ def _cost(watching: Watching | None, words: Words, say: Voice) -> list[list[str]
         found.append([words["c_cpu"], cpu])
     found.append([words["c_duty"], text.percent(watching.pm_duty)])
     return found
-
-
-def _benchmarked(benchmark: Benchmark | None, say: Voice) -> str:
-    if benchmark is None:
-        return say("cost_not_benchmarked")
-    if benchmark.upper <= 0:
-        return say("cost_benchmarked_none", hardware=benchmark.hardware, date=benchmark.date)
-    return say(
-        "cost_benchmarked",
-        slowdown=text.percent(benchmark.slowdown),
-        upper=text.percent(benchmark.upper),
-        hardware=benchmark.hardware,
-        date=benchmark.date,
-    )

@@ -35,7 +35,7 @@ from perfzero.diagnose.verdict import (
     WorkKind,
 )
 from perfzero.hardware import calibrated
-from perfzero.report.benchmarked import Benchmark
+from perfzero.report.benchmarked import benchmarked
 from perfzero.report.breakdown import lines, overlap
 from perfzero.report.host_lines import lines as host_lines
 from perfzero.report.host_lines import overlapping
@@ -522,23 +522,9 @@ def _cost(watching: Watching | None, say: Voice) -> str:
             slowdown = say("cost_interval", slowdown=slowdown, margin=margin)
         said = say("cost", slowdown=slowdown)
     else:
-        said = say("cost_unmeasured", otherwise=_benchmarked(watching.benchmark, say))
+        said = say("cost_unmeasured", otherwise=benchmarked(watching.benchmark, say))
     if math.isfinite(watching.cpu_share):
         cpu = text.duration(watching.cpu_s)
         used = say("cost_cpu", cpu=cpu, share=text.percent(watching.cpu_share))
         said = say.joined("join.sentences", [said, used])
     return said
-
-
-def _benchmarked(benchmark: Benchmark | None, say: Voice) -> str:
-    if benchmark is None:
-        return say("cost_not_benchmarked")
-    if benchmark.upper <= 0:
-        return say("cost_benchmarked_none", hardware=benchmark.hardware, date=benchmark.date)
-    return say(
-        "cost_benchmarked",
-        slowdown=text.percent(benchmark.slowdown),
-        upper=text.percent(benchmark.upper),
-        hardware=benchmark.hardware,
-        date=benchmark.date,
-    )
