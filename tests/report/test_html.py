@@ -195,6 +195,20 @@ def test_where_other_tables_are_too_much_they_are_merged_in_few_passes_and_burst
     assert (found.directory["zoom"]["merged"] > 1) == (most < 1000), "bursts only where nothing else helps"
 
 
+def test_a_table_that_hardly_counts_is_not_merged_away_for_one_that_does() -> None:
+    """Constant samples compress to nothing: merging them one more at a time took thousands of passes."""
+    tables = {
+        "pm": table(0, 60_000, 0.001, gr_active=0.5),
+        "zoom": table(90, 3_000, 0.00002).with_columns({"gr_active": np.random.default_rng(1).random(3_000)}),
+    }
+    with patch("perfzero.report.page_samples.deflated", wraps=deflated) as packed:
+        found = block(tables, ("gr_active",), start_ns=0, most=6_000)
+    assert len(found.text) <= 6_000
+    assert packed.call_count < 25
+    assert found.directory["pm"]["rows"] >= 500
+    assert found.directory["zoom"]["merged"] > 1
+
+
 def test_of_too_many_steps_the_longest_are_kept_and_none_becomes_two() -> None:
     ends = np.cumsum(np.full(9, 10))
     ends[4:] += 70  # the fifth takes 80
