@@ -83,7 +83,7 @@ def compare(
     \b
     perfzero compare before after              two iterations
     perfzero compare a b c                     a ledger of three
-    perfzero compare a1,a2,a3 b1,b2,b3         several runs of each: narrower, surer intervals
+    perfzero compare a1,a2,a3 b1,b2,b3         three runs of each, as runs differ
     perfzero compare a b --fail-if "throughput < -2%"
     """
     from perfzero.report.ledger.conditions import check, parse

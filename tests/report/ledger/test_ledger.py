@@ -17,6 +17,7 @@ from perfzero.report.ledger.build import build, limits_of
 from perfzero.report.ledger.measure import Iteration, iteration
 from perfzero.report.ledger.model import Ledger
 from perfzero.report.ledger.terminal import words
+from perfzero.series import compare
 from perfzero.store.reader import open_recording
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
@@ -241,3 +242,37 @@ def test_what_was_not_counted_is_no_zero(key: str) -> None:
 def test_what_was_never_counted_says_nothing() -> None:
     assert "step_dram_read" not in series_without(1.0)
     assert "step_dram_read" in series_without(0.9)
+
+
+def test_a_temperature_differs_by_degrees(ledger: Ledger) -> None:
+    line = ledger.line("temperature")
+
+    assert line is not None
+    found = line.before[1]
+    assert found is not None
+    assert found.value == pytest.approx(line.cells[1].value - line.cells[0].value)
+    assert found.margin == 1.0
+    assert "+4.2 °C  (" in words(ledger)
+
+
+def test_no_share_changes_by_more_than_all_of_the_time(before: Iteration, after: Iteration) -> None:
+    """Of a few values of nvidia-smi's number nothing may be known, which is not more than all."""
+    mean = compare.Measured(0.9, "points", np.array([4.0]), np.array([1.0]), 2.0, 1)
+    low, high = mean.interval()
+    unsure = dataclasses.replace(after, means={**after.means, "smi_utilization": mean})
+    line = build([before, unsure]).line("smi_utilization")
+
+    assert low < 0.0
+    assert high > 1.0
+    assert line is not None
+    assert line.before[1] is not None
+    assert (line.before[1].low, line.before[1].high) == (-1.0, 1.0)
+    assert (line.cells[1].low, line.cells[1].high) == (0.0, 1.0)
+
+
+def test_times_of_a_step_have_no_such_bounds(ledger: Ledger) -> None:
+    line = ledger.line("step_latency")
+
+    assert line is not None
+    assert line.before[1] is not None
+    assert line.before[1].low == pytest.approx(-0.037, abs=0.002)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from perfzero.diagnose.gain import LIMIT_NAMES
@@ -25,6 +26,9 @@ from perfzero.series.compare import MARGIN, Difference, Measured, difference, si
 from perfzero.words.said import say
 
 CONFIDENCE = 0.95
+
+DEGREES = 1.0
+"""Sensors tell whole degrees: less than one is no difference of temperatures, whose zero means nothing."""
 
 RULE_LIMITS: Mapping[str, str] = {
     "transfer_bound": LIMIT_NAMES["pcie"],
@@ -94,11 +98,10 @@ def _lines(
         means = [(_mean(one, metric), _mean(other, metric)) for metric in family]
         margins = [_margin(metric, one, margin) for metric in family]
         for metric, change in zip(family, simultaneous(means, margins=margins), strict=True):
-            found[metric.key, a, b] = change
+            found[metric.key, a, b] = _bounded(change, metric)
         for metric in alone:
-            found[metric.key, a, b] = difference(
-                _mean(one, metric), _mean(other, metric), margin=_margin(metric, one, margin)
-            )
+            alike = difference(_mean(one, metric), _mean(other, metric), margin=_margin(metric, one, margin))
+            found[metric.key, a, b] = _bounded(alike, metric)
     for metric in metrics:
         yield Line(
             key=metric.key,
@@ -106,7 +109,7 @@ def _lines(
             unit=metric.unit,
             group=metric.group,
             better=metric.better,
-            cells=tuple(_cell(_mean(one, metric)) for one in iterations),
+            cells=tuple(_cell(_mean(one, metric), metric) for one in iterations),
             before=tuple(found.get((metric.key, place - 1, place)) for place in range(len(iterations))),
             first=tuple(found.get((metric.key, 0, place)) for place in range(len(iterations))),
             quiet=not _worth(metric, iterations),
@@ -147,12 +150,23 @@ def _margin(metric: Metric, one: Iteration, margin: float) -> float:
     """Times per step are held against the step: 1 % of it is nothing. Layers have a margin of their own."""
     if metric.group == "layers":
         return LAYER_MARGIN
+    if metric.unit == "celsius":
+        return DEGREES
     step = one.means.get("step_time")
     return margin * step.value if metric.unit == "seconds" and metric.scale == "points" and step else margin
 
 
-def _cell(mean: Measured) -> Cell:
+def _bounded(found: Difference, metric: Metric) -> Difference:
+    """*found* within what can be: no share changes by more than all of the time."""
+    if found.scale != "points" or metric.unit != "ratio" or not found.known:
+        return found
+    return replace(found, low=max(found.low, -1.0), high=min(found.high, 1.0))
+
+
+def _cell(mean: Measured, metric: Metric) -> Cell:
     low, high = mean.interval(confidence=CONFIDENCE)
+    if mean.scale == "points" and metric.unit == "ratio" and math.isfinite(low):
+        low, high = max(low, 0.0), min(high, 1.0)
     return Cell(mean.value, low, high)
 
 

@@ -63,7 +63,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("launches", "count/s", "gpu", "ratio", "neither", "launches"),
     Metric("sm_clock", "hertz", "gpu", "ratio", "neither", "gpc_clock"),
     Metric("power", "watts", "gpu", "ratio", "neither", "power"),
-    Metric("temperature", "celsius", "gpu", "ratio", "neither", "temperature"),
+    Metric("temperature", "celsius", "gpu", "points", "neither", "temperature"),
     Metric("memory_used", "bytes", "gpu", "ratio", "neither", "memory_used"),
     Metric("smi_utilization", "ratio", "gpu", "points", "neither", "smi_utilization"),
     Metric("step_dram_read", "bytes", "bytes", "ratio", "less", "dram_read_bytes", MIB),

@@ -29,7 +29,7 @@ WIDE = 0.05
 """Speed-ups whose interval is wider than this are told with one digit after the point."""
 
 
-_SHARED = (" %", "×", " ms", " µs", " ns", " s")
+_SHARED = (" %", " °C", "×", " ms", " µs", " ns", " s")
 """Units that are told once of an interval whose ends have the same."""
 
 
@@ -55,6 +55,8 @@ def signed(difference: float, like: Difference, unit: str, say: Voice) -> str:
         return text.MISSING
     if like.scale == "points" and unit == "seconds":
         return _sign(difference) + text.duration(abs(difference))
+    if like.scale == "points" and unit == "celsius":
+        return f"{_sign(difference)}{_number(abs(difference))} °C"
     if like.scale == "points":
         return _sign(difference) + _number(abs(difference) * 100)
     if difference > DOUBLED:

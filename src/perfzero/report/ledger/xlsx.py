@@ -117,7 +117,7 @@ def _row(book: Any, sheet: Any, at: int, ledger: Ledger, line: Line) -> None:
         points = found is not None and found.scale == "points"
         shape = "+0.0%;-0.0%;0.0%"
         if points and line.unit != "ratio":
-            shape = "+0.000000;-0.000000;0"
+            shape = "+0.0;-0.0;0.0" if line.unit == "celsius" else "+0.000000;-0.000000;0"
         form = book.add_format({"num_format": shape})
         if found is not None:
             for offset, number in enumerate((found.value, found.low, found.high)):
