@@ -1,5 +1,5 @@
 """
-Everything that has to be seen on a real GPU before a release, in nine parts of under ten minutes each.
+Everything that has to be seen on a real GPU before a release, in eleven parts of under ten minutes each.
 
     python tools/live_check.py --part 1 [--out OUT] [--work FOLDER]
 
@@ -12,6 +12,8 @@ Everything that has to be seen on a real GPU before a release, in nine parts of 
     7   the same of the other programs
     8   lines that an idle GPU waits for, planted: the first half
     9   the second half
+    10  three iterations of a ResNet-50 compared, and what the live view costs
+    11  are equal runs told to be equal, and slower ones slower
 
 Run all of them on one commit and one machine: FOLDER keeps the reports of parts 1 and 2 for part 3. Each step
 has a time limit of its own, one that fails does not stop the others, and the exit code is 1 if any did.
@@ -58,6 +60,11 @@ def _planted(programs: str) -> Step:
     return Step("planted", (*words, "--only", programs, "--budget", "560"), 590.0)
 
 
+def _compare(what: str, budget_s: int) -> Step:
+    words = ("benchmarks/compare/run.py", "--out", "{out}/compare", "--work", "{work}/compare")
+    return Step(f"compare {what}", (*words, "--only", what, "--budget", f"{budget_s}"), budget_s + 20.0)
+
+
 PARTS: Mapping[int, tuple[Step, ...]] = {
     1: (_zoo(1),),
     2: (_zoo(2),),
@@ -92,6 +99,8 @@ PARTS: Mapping[int, tuple[Step, ...]] = {
     7: (_look("small,adversaries,inference"),),
     8: (_planted("ash,birch,cedar,elm,fir,hazel,larch"),),
     9: (_planted("maple,oak,pine,rowan,spruce,willow,yew"),),
+    10: (_compare("ledger", 240), Step("top", ("benchmarks/top/run.py", "--out", "{out}/top"), 120.0)),
+    11: (_compare("channels_last", 560),),
 }  # fmt: skip
 
 
