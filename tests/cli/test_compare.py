@@ -13,6 +13,7 @@ import pytest
 from perfzero.cli.compare import runs_of
 from perfzero.cli.main import main
 from perfzero.errors import NoRecording
+from perfzero.report.ledger.measure import iteration
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 BEFORE, AFTER = str(RECORDINGS / "resnet50_nchw"), str(RECORDINGS / "resnet50_channels_last")
@@ -205,6 +206,8 @@ def test_the_gpu_of_the_first_recording_is_compared_in_all(
     one, other = json.loads(capsys.readouterr().out)["iterations"]
     assert (one["gpu"], other["gpu"]) == (None, 0)
 
+    third = iteration("third", [Path(several)], gpu=3)
+    assert iteration("like it", [Path(several)], like=third).first.gpu.gpu.index == 3
     assert main(["compare", "--gpu", "3", several, several]) == 0
     assert "b, GPU 3" in capsys.readouterr().out
 

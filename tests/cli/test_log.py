@@ -207,6 +207,16 @@ def test_a_close_look_of_top_is_no_iteration(project: Path, capsys: pytest.Captu
     assert found["close_looks"] == 1
 
 
+def test_a_program_that_was_looked_at_once_an_hour_is_an_iteration(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = json.loads((project / "resnet50_nchw" / "manifest.json").read_text())
+    manifest["settings"]["every_s"] = 3600.0
+    (project / "resnet50_nchw" / "manifest.json").write_text(json.dumps(manifest))
+
+    assert len(logged(project, capsys)["recordings"]) == 2
+
+
 def test_a_gpu_that_was_recorded_for_long_is_one(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     as_close_look(project / "resnet50_nchw", every_s=10.0)
 

@@ -261,6 +261,8 @@ def test_three_runs_each_cover_the_truth_though_runs_differ_far_more_than_they_d
     ]
 
     assert sum(d.low <= 0 <= d.high for d in found) >= 27
+    # Student's t of 4 degrees of freedom: 2.8 x 2 % x sqrt(2 / 3).
+    assert np.median([(d.high - d.low) / 2 for d in found]) > 0.04
     assert sum(d.word == "same" for d in found) == 0
 
 
