@@ -229,7 +229,7 @@ sys.exit(7)
 SLOW_REPORT = """
 import time
 from perfzero.report import analysis
-def slow(*_):
+def slow(*_, **__):
     print("reporting", flush=True)
     time.sleep(30)
 analysis.analyze = slow

@@ -9,7 +9,6 @@ from typing import TextIO
 
 from perfzero.cli.analyze import MANIFEST, RUNS, newest_recording
 from perfzero.errors import NoRecording, PerfzeroError, UsageError
-from perfzero.store.regular import open_regular
 from perfzero.words.said import say
 from perfzero.words.told import told
 
@@ -41,6 +40,7 @@ def newest_of(command: Sequence[str], runs: Path) -> Path:
     """The newest recording in *runs* of *command*, else of any program; close looks are of none."""
     from perfzero.report.ledger.program import is_close_look, program_of
     from perfzero.store.redact import redact_command
+    from perfzero.store.regular import open_regular
     from perfzero.store.schema import manifest_from_json
 
     wanted = program_of(redact_command(command))  # as it is recorded
