@@ -15,7 +15,7 @@ from io import StringIO
 from itertools import zip_longest
 from typing import TextIO
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -37,14 +37,12 @@ from perfzero.diagnose.verdict import (
 from perfzero.hardware import calibrated
 from perfzero.report.benchmarked import benchmarked
 from perfzero.report.breakdown import lines, overlap
+from perfzero.report.console import WIDTH, write
 from perfzero.report.host_lines import lines as host_lines
 from perfzero.report.host_lines import overlapping
 from perfzero.report.model import GpuReport, Losses, Report, Truth, Watching
 from perfzero.report.voice import Voice
 from perfzero.words.said import CALLED_EN, clause, counted, joined
-
-WIDTH = 100
-"""The widest a report gets, and its width where there is no terminal to ask."""
 
 _INDENT = 2
 _REMEDIES = 2
@@ -76,15 +74,7 @@ def show(report: Report, *, stream: TextIO, language: str = "en", width: int | N
 
     *width* defaults to the terminal's, 100 at most and 60 at least; to 100 where there is none.
     """
-    console = Console(file=stream, highlight=False, markup=False, emoji=False)
-    if width is None:
-        width = max(60, min(console.width, WIDTH)) if console.is_terminal else WIDTH
-    console.width = width
-    with console.capture() as capture:
-        console.print(_page(report, Voice(language)))
-    for line in text.unglued(capture.get()).splitlines():
-        print(line.rstrip(), file=stream)
-    stream.flush()
+    write(_page(report, Voice(language)), stream=stream, width=width, least=60)
 
 
 def words(report: Report, *, language: str = "en", width: int = WIDTH) -> str:

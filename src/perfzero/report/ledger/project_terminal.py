@@ -8,15 +8,15 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any, TextIO
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from perfzero import text
+from perfzero.report.console import write
 from perfzero.report.ledger import shown
 from perfzero.report.ledger.project import Project, Row, Stop
-from perfzero.report.terminal import WIDTH
 from perfzero.report.voice import Voice
 from perfzero.series.compare import Difference
 
@@ -32,16 +32,8 @@ _COLOUR = {"more": "green", "less": "red", "same": "dim", "unknown": "dim"}
 
 def show(project: Project, *, stream: TextIO, language: str = "en", width: int | None = None) -> None:
     """Write the project to *stream*; *width* as for a report, 80 at least."""
-    console = Console(file=stream, highlight=False, markup=False, emoji=False)
-    if width is None:
-        width = max(80, min(console.width, WIDTH)) if console.is_terminal else WIDTH
-    console.width = width
-    say = Voice(language)
-    with console.capture() as capture:
-        console.print(Padding(Group(*_page(project, say)), (0, 0, 0, 2)))
-    for line in text.unglued(capture.get()).splitlines():
-        stream.write(line.rstrip() + "\n")
-    stream.flush()
+    page = Padding(Group(*_page(project, Voice(language))), (0, 0, 0, 2))
+    write(page, stream=stream, width=width, least=80)
 
 
 def _page(project: Project, say: Voice) -> Iterator[RenderableType]:

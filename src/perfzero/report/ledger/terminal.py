@@ -12,17 +12,17 @@ from datetime import datetime, timezone
 from io import StringIO
 from typing import TextIO
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from perfzero import text
+from perfzero.report.console import WIDTH, write
 from perfzero.report.ledger import shown
 from perfzero.report.ledger.model import GROUPS, Entry, Ledger, Line
 from perfzero.report.ledger.model import Group as LineGroup
 from perfzero.report.ledger.program import short
-from perfzero.report.terminal import WIDTH
 from perfzero.report.voice import Voice
 from perfzero.series.compare import Difference
 
@@ -42,15 +42,7 @@ def show(ledger: Ledger, *, stream: TextIO, language: str = "en", width: int | N
 
     *width* defaults to the terminal's, 100 at most and 80 at least; to 100 where there is none.
     """
-    console = Console(file=stream, highlight=False, markup=False, emoji=False)
-    if width is None:
-        width = max(80, min(console.width, WIDTH)) if console.is_terminal else WIDTH
-    console.width = width
-    with console.capture() as capture:
-        console.print(_page(ledger, Voice(language)))
-    for line in text.unglued(capture.get()).splitlines():
-        stream.write(line.rstrip() + "\n")
-    stream.flush()
+    write(_page(ledger, Voice(language)), stream=stream, width=width, least=80)
 
 
 def show_sentence(ledger: Ledger, *, stream: TextIO, language: str = "en") -> None:
@@ -58,14 +50,8 @@ def show_sentence(ledger: Ledger, *, stream: TextIO, language: str = "en") -> No
     say = Voice(language)
     before = text.printable(ledger.entries[0].name)
     said = shown.sentence(ledger, 1, say, names=(before, say("compare.this_run")))
-    console = Console(file=stream, highlight=False, markup=False, emoji=False)
-    console.width = max(80, min(console.width, WIDTH)) if console.is_terminal else WIDTH
-    with console.capture() as capture:
-        console.print(
-            Padding(Text(text.glued(said[:1].upper() + said[1:]), style="bold"), (0, 0, 0, _INDENT))
-        )
-    stream.write("".join(f"{line.rstrip()}\n" for line in text.unglued(capture.get()).splitlines()))
-    stream.flush()
+    told = Text(text.glued(said[:1].upper() + said[1:]), style="bold")
+    write(Padding(told, (0, 0, 0, _INDENT)), stream=stream, width=None, least=80)
 
 
 def words(ledger: Ledger, *, language: str = "en", width: int = WIDTH) -> str:
