@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from io import StringIO
@@ -92,6 +93,26 @@ def test_the_last_one_is_the_newest_of_the_same_program(
 
     assert chosen_earlier("last", report=True, command=command).name == "resnet50_nchw"
     assert chosen_earlier("last", report=True, command=("other",)).name == "resnet50_channels_last"
+
+
+@pytest.mark.parametrize(("every_s", "chosen"), [(3600.0, "transformer_healthy"), (10.0, "resnet50_nchw")])
+def test_the_last_one_is_no_close_look_of_top(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every_s: float, chosen: str
+) -> None:
+    """The newest recording watched a GPU: once, as a close look does, or in windows, as a run without end."""
+    monkeypatch.chdir(tmp_path)
+    runs = tmp_path / "perfzero-runs"
+    for number, name in enumerate(("transformer_healthy", "resnet50_nchw")):
+        shutil.copytree(RECORDINGS / name, runs / name)
+        os.utime(runs / name / "manifest.json", (number + 1, number + 1))
+    newest = runs / "resnet50_nchw" / "manifest.json"
+    manifest = json.loads(newest.read_text())
+    manifest["process"] |= {"pid": None, "command": []}
+    manifest["settings"]["every_s"] = every_s
+    newest.write_text(json.dumps(manifest))
+    os.utime(newest, (9, 9))
+
+    assert chosen_earlier("last", report=True, command=("other",)).name == chosen
 
 
 def test_another_program_is_said_to_be_one() -> None:
