@@ -45,6 +45,44 @@ def test_one_reading_as_text(working: Any, asleep: list[float], capsys: Captured
     assert asleep == [1.0]
 
 
+def test_one_reading_in_chinese_as_asked_or_as_the_locale_says(
+    working: Any, asleep: list[float], capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["top", "--once", "--lang", "zh"]) == 0
+    asked = capsys.readouterr().out
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    assert main(["top"]) == 0
+    by_locale = capsys.readouterr().out
+    assert main(["top", "--lang", "en"]) == 0
+    english = capsys.readouterr().out
+
+    for said in (asked, by_locale):
+        assert "SM 忙碌" in said
+        assert "SMs busy" not in said
+    assert "SMs busy" in english
+    assert "SM 忙碌" not in english
+
+
+def test_ascii_is_english(working: Any, asleep: list[float], capsys: Captured) -> None:
+    assert main(["top", "--once", "--lang", "zh", "--ascii"]) == 0
+
+    said = capsys.readouterr().out
+    assert said.isascii()
+    assert "SMs busy" in said
+
+
+def test_lines_for_programs_are_the_same_in_all_languages(asleep: list[float], capsys: Captured) -> None:
+    found = []
+    for language in ("en", "zh"):
+        asked = ["top", "--once", "--format", "json", "--replay", RECORDING, "--lang", language]
+        assert main(asked) == 0
+        line = json.loads(capsys.readouterr().out)
+        found.append((line["notices"], [gpu["without_gpm"] for gpu in line["gpus"]], line.keys()))
+
+    assert found[0] == found[1]
+    assert "measured on a real GPU" in found[0][0][0]
+
+
 def test_where_there_is_no_terminal_one_reading_is_printed(
     working: Any, asleep: list[float], capsys: Captured
 ) -> None:
@@ -135,6 +173,12 @@ def test_a_command_line_that_makes_no_sense_is_refused(
     assert main(["top", *arguments]) == 2
 
     assert said in capsys.readouterr().err
+
+
+def test_a_command_line_that_makes_no_sense_is_refused_in_chinese(capsys: Captured) -> None:
+    assert main(["top", "--lang", "zh", "--gpu", "0", "--replay", RECORDING]) == 2
+
+    assert "不能两者都要" in capsys.readouterr().err
 
 
 def test_a_recording_that_is_none_is_refused(tmp_path: Path) -> None:

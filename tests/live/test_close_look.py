@@ -170,6 +170,19 @@ def test_what_is_asked_of_the_recorder_is_a_command_line_that_it_takes(tmp_path:
     assert main([*options(GPU, tmp_path / "r", length_s=1.0), "--help"]) == 0
 
 
+def test_the_recorder_is_asked_to_speak_the_language_of_the_display(tmp_path: Path) -> None:
+    told = options(GPU, tmp_path, length_s=1.0, language="zh")
+
+    assert told[told.index("--lang") + 1] == "zh"
+    assert options(GPU, tmp_path, length_s=1.0)[told.index("--lang") + 1] == "en"
+
+
+def test_what_a_recorder_says_is_in_the_language_of_the_display(tmp_path: Path) -> None:
+    look = CloseLook(Gpu(0, "GPU-none", "none"), tmp_path / "r", length_s=1.0, language="zh")
+
+    assert "驱动" in ended(look).words
+
+
 def test_a_recorder_that_cannot_be_started_leaves_no_folder(tmp_path: Path) -> None:
     folder = tmp_path / "look"
     folder.mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,10 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from perfzero.live.lines import ASCII, UNICODE, View, page, plain, short, spark, words
+from perfzero.live.lines import ASCII, UNICODE, Glyphs, View, page, plain, short, spark, words
 from perfzero.live.snapshot import GpuNow, ProcessNow, Snapshot
 from perfzero.values import Gpu
+from perfzero.words.said import say
 
 Golden = Callable[[str, str], None]
 
@@ -31,8 +33,10 @@ def with_processes(snapshot: Snapshot, *commands: str) -> Snapshot:
     return replace(snapshot, gpus=(replace(snapshot.gpus[0], processes=found), *snapshot.gpus[1:]))
 
 
-def text_of(snapshot: Snapshot, width: int, height: int, view: View | None = None) -> str:
-    lines = page(snapshot, view or View(every="1s"), width=width, height=height)
+def text_of(
+    snapshot: Snapshot, width: int, height: int, view: View | None = None, language: str = "en"
+) -> str:
+    lines = page(snapshot, view or View(every="1s"), width=width, height=height, language=language)
     return "".join(plain(line).rstrip() + "\n" for line in lines)
 
 
@@ -58,6 +62,69 @@ def test_eight_gpus_at_200_columns(eight: Snapshot, golden: Golden) -> None:
     golden("eight_200x49", text_of(eight, 200, 49, View(selected=2, every="1s")))
 
 
+def cells(line: str) -> list[str]:
+    """What stands in each column of *line*; in the second one of a wide character nothing."""
+    return [part for c in line for part in (c, *[""] * (cell_len(c) - 1))]
+
+
+def ends(line: str) -> list[int]:
+    """The columns in which the words of *line* end."""
+    return [cell_len(line[: word.end()]) for word in re.finditer(r"\S+", line)]
+
+
+@pytest.mark.parametrize(("width", "held"), [(80, 72), (200, 172)])
+def test_chinese_stands_in_the_same_columns_as_english(eight: Snapshot, width: int, held: int) -> None:
+    """In a row the class differs, columns 4 to 23, and what holds it; on a card the label and the note."""
+    view = View(selected=2, every="1s")
+    english, chinese = (text_of(eight, width, 23, view, lang).splitlines() for lang in ("en", "zh"))
+
+    assert len(chinese) == len(english)
+    assert [e for e in ends(chinese[1]) if 36 < e <= held] == [e for e in ends(english[1]) if 36 < e <= held]
+    lines = list(zip(map(cells, chinese), map(cells, english), strict=True))
+    for mine, theirs in lines[2:10]:
+        assert mine[23:held] == theirs[23:held]
+        assert mine[held + 8 :] == theirs[held + 8 :]
+    card = [(mine, theirs) for mine, theirs in lines[10:] if "%" in theirs[15:20]]
+    assert len(card) >= 6
+    note = min(width - 25, 142)
+    assert all(mine[15:note] == theirs[15:note] for mine, theirs in card)
+
+
+def test_gpus_without_counters_are_told_so_in_chinese(one: Snapshot) -> None:
+    without = GpuNow(
+        Gpu(0, "GPU-b", "NVIDIA A100-SXM4-40GB"),
+        "nvml",
+        smi_utilization=1.0,
+        without_gpm="NVIDIA A100-SXM4-40GB has no GPM: it needs a Hopper or later data-centre GPU.",
+        held_down=("capped_power", "capped_thermal"),
+    )
+
+    said = text_of(replace(one, gpus=(without,)), 200, 23, language="zh")
+
+    assert "只说明有内核在跑，不说明 GPU 用得好不好。NVIDIA A100-SXM4-40GB 没有 GPM" in said
+    assert "时钟受限于  功耗墙、过热" in said
+
+
+def test_a_lost_gpu_is_told_in_chinese_and_cannot_break_the_screen(eight: Snapshot) -> None:
+    lost = replace(eight.gpus[3], lost="The GPU GPU-x\x1b[2J no longer answers: GPU is lost.")
+    gpus = (*eight.gpus[:3], lost, *eight.gpus[4:])
+
+    said = text_of(replace(eight, gpus=gpus), 120, 23, language="zh")
+
+    assert "失联：GPU GPU-x[2J 不再应答" in said
+    assert "\x1b" not in said
+
+
+def test_notices_are_told_in_chinese(one: Snapshot) -> None:
+    replayed = replace(one, notices=(say("top.replayed", path="runs/a"), "a name of somebody's"))
+
+    said = text_of(replayed, 80, 40, language="zh")
+
+    assert "重放在真实 GPU 上测得的录制：runs/a" in said
+    assert "a name of somebody's" in said
+    assert "A replay of what was measured on a real GPU: runs/a" in text_of(replayed, 80, 40)
+
+
 def test_eight_gpus_in_ascii(eight: Snapshot, golden: Golden) -> None:
     said = words(eight, View(), width=80, glyphs=ASCII)
 
@@ -68,12 +135,13 @@ def test_eight_gpus_in_ascii(eight: Snapshot, golden: Golden) -> None:
 @pytest.mark.parametrize("width", [40, 53, 79, 80, 81, 132, 200, 400])
 @pytest.mark.parametrize("height", [8, 12, 24, 60])
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+@pytest.mark.parametrize("language", ["en", "zh"])
 def test_no_line_is_wider_or_lower_than_the_screen(
-    eight: Snapshot, width: int, height: int, glyphs: object
+    eight: Snapshot, width: int, height: int, glyphs: Glyphs, language: str
 ) -> None:
     hostile = with_processes(eight, *HOSTILE)
 
-    lines = page(hostile, View(selected=7), width=width, height=height, glyphs=glyphs)  # type: ignore[arg-type]
+    lines = page(hostile, View(selected=7), width=width, height=height, glyphs=glyphs, language=language)
 
     assert len(lines) <= height
     assert max(cell_len(plain(line)) for line in lines) <= width

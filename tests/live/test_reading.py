@@ -14,6 +14,7 @@ import pytest
 import simulated_nvml
 from perfzero.errors import NoGpu, UsageError
 from perfzero.live.reading import Machine
+from perfzero.words.told import told
 from replayed_gpus import Clock, replayed
 
 
@@ -107,6 +108,7 @@ def test_a_gpu_that_is_lost_does_not_take_the_others_along(
             time.sleep(0.01)
             first, second = machine.read().gpus
             assert "no longer answers" in first.lost
+            assert "不再应答" in told(first.lost, "zh")
             assert first.processes is None
             assert second.sm_active == pytest.approx(0.8)
         assert times == [1], "a GPU that is lost is not asked again"

@@ -6,10 +6,12 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from textual.color import Color
 
 from perfzero.errors import SourceError
@@ -18,6 +20,7 @@ from perfzero.live.lines import ASCII, UNICODE
 from perfzero.live.snapshot import Snapshot
 from perfzero.live.top import Top
 from perfzero.values import Gpu
+from perfzero.words.said import say
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 
@@ -86,6 +89,7 @@ class Stage:
             glyphs=options.pop("glyphs", UNICODE),
             new_folder=lambda gpu: folder,
             begin=self._begin,  # type: ignore[arg-type]
+            language=options.pop("language", "en"),
         )
 
     def _begin(self, gpu: Gpu, folder: Path) -> Puppet:
@@ -132,6 +136,123 @@ def test_what_is_on_the_screen(
     stage.play(look, size=size)
 
     golden(f"screen_{gpus}_{size[0]}x{size[1]}", seen[0])
+
+
+ENGLISH = re.compile(r"(?<![\w./-])[a-z']{2,} [a-z']{2,}")
+"""Two words in a row; names of keys, programs and tools have capitals, digits or dashes in them."""
+
+
+@pytest.mark.parametrize("colour", [True, False], ids=["colour", "none"])
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=["80x24", "200x50"])
+@pytest.mark.parametrize("gpus", ["one", "eight"])
+def test_what_is_on_the_screen_in_chinese(
+    gpus: str,
+    size: tuple[int, int],
+    colour: bool,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    golden: Golden,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not colour:
+        monkeypatch.setenv("NO_COLOR", "1")
+    stage = Stage(request.getfixturevalue(gpus), tmp_path, language="zh")
+    seen: list[str] = []
+    used: list[set[Any]] = []
+    widths: list[int] = []
+
+    async def look(pilot: Any) -> None:
+        for key in ("question_mark", "c", "enter"):
+            seen.append(stage.text)
+            await pilot.press(key)
+        await until(pilot, lambda: "还有 4 s" in stage.text)
+        seen.append(stage.text)
+        used.append(colours(stage.app))
+        widths.extend(strip.cell_length for strip in stage.app.screen._compositor.render_strips())
+
+    stage.play(look, size=size)
+
+    golden(f"screen_zh_{gpus}_{size[0]}x{size[1]}", "\n".join(seen))
+    assert set(widths) == {size[0]}
+    assert max(cell_len(line) for screen in seen for line in screen.splitlines()) <= size[0]
+    own = re.compile(r"perfzero top|python3 .*", re.M)
+    assert [ENGLISH.findall(own.sub("", screen)) for screen in seen] == [[]] * 4
+    assert ("green" in used[0]) is colour
+
+
+def test_english_on_a_chinese_screen_would_be_found(one: Snapshot, tmp_path: Path) -> None:
+    stage = Stage(one, tmp_path)
+    seen: list[str] = []
+
+    async def look(pilot: Any) -> None:
+        seen.append(stage.text)
+
+    stage.play(look)
+
+    assert ENGLISH.findall(seen[0].replace("perfzero top", "")) != []
+
+
+def test_a_close_look_ends_with_its_verdict_in_chinese(one: Snapshot) -> None:
+    stage = Stage(one, RECORDINGS / "input_starved_resnet50", language="zh")
+
+    async def look(pilot: Any) -> None:
+        await pilot.press("c", "enter")
+        await until(pilot, lambda: bool(stage.puppets))
+        stage.puppets[0].looked = Looked("recorded")
+        await until(pilot, lambda: "的时间在等数据" in stage.text)
+        assert "细看 GPU 0" in stage.text
+        for _ in range(10):
+            await pilot.press("pagedown")
+        assert "录制：perfzero analyze" in stage.text
+
+    stage.play(look, size=(100, 40))
+
+
+@pytest.mark.parametrize(
+    ("looked", "said"),
+    [
+        (Looked("busy", "DCGM"), ("另一个工具占用着", "DCGM", "没有干扰任何程序")),
+        (Looked("refused", "RmProfilingAdminOnly"), ("这里读不到硬件计数器", "怎样解锁")),
+        (Looked("failed", say("top.look_code", code=1)), ("细看没有成功", "录制进程以 1 结束")),
+    ],
+)
+def test_a_look_without_a_verdict_says_why_in_chinese(
+    one: Snapshot, tmp_path: Path, looked: Looked, said: tuple[str, ...]
+) -> None:
+    stage = Stage(one, tmp_path, language="zh")
+
+    async def look(pilot: Any) -> None:
+        await pilot.press("c", "enter")
+        await until(pilot, lambda: bool(stage.puppets))
+        stage.puppets[0].looked = looked
+        await until(pilot, lambda: said[0] in stage.text)
+        assert all(part in stage.text for part in said)
+
+    stage.play(look)
+
+
+def test_passing_words_and_errors_are_told_in_chinese(
+    one: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    stage = Stage(one, tmp_path / "nothing", language="zh")
+
+    async def look(pilot: Any) -> None:
+        await pilot.press("w")
+        assert "已写入：perfzero-top-" in stage.text
+        await pilot.press("p")
+        assert "已暂停" in stage.text
+        await pilot.press("c", "enter")
+        await until(pilot, lambda: bool(stage.puppets))
+        await pilot.press("escape")
+        await until(pilot, lambda: "设备已释放" in stage.text)
+        await pilot.press("c", "enter")
+        await until(pilot, lambda: len(stage.puppets) == 2)
+        stage.puppets[1].looked = Looked("recorded")
+        await until(pilot, lambda: "采样 GPU" not in stage.text and "正在判断" not in stage.text)
+        assert "请做一次录制" in stage.text
+
+    stage.play(look)
 
 
 def colours(app: Top) -> set[Any]:
@@ -182,6 +303,21 @@ def test_in_ascii_no_other_character_is_drawn(eight: Snapshot, tmp_path: Path) -
     stage.play(look)
 
     assert all(text.isascii() for text in seen)
+
+
+def test_in_ascii_there_is_no_chinese(one: Snapshot, tmp_path: Path) -> None:
+    stage = Stage(one, tmp_path, glyphs=ASCII, language="zh")
+    seen: list[str] = []
+
+    async def look(pilot: Any) -> None:
+        await pilot.press("c")
+        seen.append(stage.text)
+
+    stage.play(look)
+
+    assert seen[0].isascii()
+    assert "A close look samples" in seen[0]
+    assert "Esc close" in seen[0]
 
 
 def test_arrows_and_tab_choose_a_gpu_and_go_round(eight: Snapshot, tmp_path: Path) -> None:
@@ -454,7 +590,19 @@ def test_another_size_is_drawn_anew(eight: Snapshot, tmp_path: Path) -> None:
 def test_the_real_recorder_is_what_begins_a_look(one: Snapshot, tmp_path: Path) -> None:
     app = Top(Still(one), every_s=1.0, every="1s", glyphs=UNICODE, new_folder=lambda gpu: tmp_path)
 
-    assert app._begin is CloseLook
+    assert isinstance(app._begin, partial)
+    assert app._begin.func is CloseLook
+    assert app._begin.keywords == {"language": "en"}
+
+
+def test_the_recorder_of_a_look_speaks_as_the_display_does(one: Snapshot, tmp_path: Path) -> None:
+    for glyphs, language in ((UNICODE, "zh"), (ASCII, "en")):
+        app = Top(
+            Still(one), every_s=1.0, every="1s", glyphs=glyphs, new_folder=lambda gpu: tmp_path, language="zh"
+        )
+
+        assert isinstance(app._begin, partial)
+        assert app._begin.keywords == {"language": language}
 
 
 def test_textual_is_known_to_one_file_alone() -> None:

@@ -31,6 +31,7 @@ NAMES = {
     "page.sec_roofline",
     "page.nav_roofline",
     "page.track_nvlink",
+    "top.row_smi",
 }
 """Keys whose words are names or signs, and the same in all languages."""
 

@@ -13,6 +13,7 @@ import typer
 
 from perfzero.cli.durations import seconds, show
 from perfzero.cli.formats import Format
+from perfzero.cli.language import Language, lang_option, spoken
 from perfzero.cli.record import free_folder, give_to_invoker, load_numpy, missing_folders
 from perfzero.errors import NoGpu, UsageError
 from perfzero.words.said import first_line, joined, say
@@ -57,6 +58,7 @@ def top(
     only_ascii: Annotated[
         bool, typer.Option("--ascii", help="Draw with ASCII only [where the locale has nothing else].")
     ] = False,
+    language: Annotated[Language | None, lang_option()] = None,
 ) -> None:
     """
     Show what all GPUs do now, beside what nvidia-smi says.
@@ -76,13 +78,19 @@ def top(
         if output is Format.JSON:
             print_json(reading, every_s=every_s, once=once)
         elif single:
-            print_once(reading, every_s=max(every_s, ONCE_S), glyphs=glyphs_for(only_ascii=only_ascii))
+            glyphs = glyphs_for(only_ascii=only_ascii)
+            print_once(reading, every_s=max(every_s, ONCE_S), glyphs=glyphs, language=spoken(language))
         else:
             from perfzero.live.top import show as show_display
 
             glyphs = glyphs_for(only_ascii=only_ascii)
             code = show_display(
-                reading, every_s=every_s, every=show(every_s), glyphs=glyphs, new_folder=folder_for_look
+                reading,
+                every_s=every_s,
+                every=show(every_s),
+                glyphs=glyphs,
+                new_folder=folder_for_look,
+                language=spoken(language),
             )
             if code:
                 raise typer.Exit(code)
@@ -140,14 +148,15 @@ def folder_for_look(gpu: Gpu) -> Path:
         return Path(tempfile.mkdtemp(prefix=f"perfzero-gpu{gpu.index}-"))
 
 
-def print_once(reading: Reading, *, every_s: float, glyphs: Glyphs) -> None:
+def print_once(reading: Reading, *, every_s: float, glyphs: Glyphs, language: str) -> None:
     """One reading over *every_s* seconds as plain text."""
     from perfzero.live.lines import NARROWEST, View, words
 
     time.sleep(every_s)
     width = max(NARROWEST, shutil.get_terminal_size((WIDTH, 0)).columns)
     snapshot = reading.read()
-    sys.stdout.write(words(snapshot, View(every=show(every_s)), width=width, glyphs=glyphs))
+    view = View(every=show(every_s))
+    sys.stdout.write(words(snapshot, view, width=width, glyphs=glyphs, language=language))
 
 
 def print_json(reading: Reading, *, every_s: float, once: bool) -> None:

@@ -31,6 +31,7 @@ import perfzero
 from perfzero.record.children import plain_environment
 from perfzero.text import printable
 from perfzero.values import Gpu
+from perfzero.words.said import CALLED_EN, say
 
 LOOK_S = 4.0
 """Of samples every 2 ms: some dozen steps of most programs; from 2 s on a look counts as long enough."""
@@ -80,7 +81,8 @@ class CloseLook:
     A look at *gpu*, recorded into *folder*, which is removed again unless a recording came of it.
 
     Start it in the main thread: the kernel takes the end of the thread that started a process for its
-    starter's death. *command* takes the place of the recorder, without its options.
+    starter's death. *command* takes the place of the recorder, without its options; what it says is in
+    *language*.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class CloseLook:
         *,
         length_s: float = LOOK_S,
         command: Sequence[str] | None = None,
+        language: str = CALLED_EN,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.gpu = gpu
@@ -100,7 +103,10 @@ class CloseLook:
         self._begun_s = clock()
         try:
             self._process: subprocess.Popen[bytes] | None = subprocess.Popen(
-                [*(command or recorder_command()), *options(gpu, folder, length_s=length_s)],
+                [
+                    *(command or recorder_command()),
+                    *options(gpu, folder, length_s=length_s, language=language),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self._said,
@@ -121,12 +127,12 @@ class CloseLook:
         """How it ended; None while it goes on."""
         process = self._process
         if process is None:
-            return Looked("failed", "it was cancelled")
+            return Looked("failed", say("top.look_cancelled"))
         if process.poll() is None:
             if self.elapsed_s < self.takes_s + LONGEST_S:
                 return None
             self.cancel()
-            return Looked("failed", "the recorder did not end, and was killed")
+            return Looked("failed", say("top.look_killed"))
         self._process = None
         self._said.seek(0)
         words = self._said.read(LONGEST_WORDS).decode("utf-8", "replace")
@@ -135,7 +141,7 @@ class CloseLook:
             return Looked("recorded")
         self._remove()
         ending: Ending = {BUSY: "busy", NOT_HERE: "refused"}.get(process.returncode, "failed")  # type: ignore[assignment]
-        return Looked(ending, _told(words) or f"the recorder ended with {process.returncode}")
+        return Looked(ending, _told(words) or say("top.look_code", code=process.returncode))
 
     def cancel(self) -> None:
         """End it, and wait until the device is free again. Harmless when called twice."""
@@ -162,12 +168,12 @@ def recorder_command() -> list[str]:
     return [sys.executable, "-I", "-c", CODE.format(package=package, starter=os.getpid())]
 
 
-def options(gpu: Gpu, folder: Path, *, length_s: float) -> list[str]:
+def options(gpu: Gpu, folder: Path, *, length_s: float, language: str = CALLED_EN) -> list[str]:
     """One window of PM sampling with all counters, and nothing inside any program."""
     return [
         "record", "--gpu", gpu.uuid, "--source", "pm", "--window", f"{length_s:g}s", "--every", "1h",
         "--zoom", "off", "--profiling-duration", f"{length_s + SET_UP_S:g}s", "--no-agent", "--no-stacks",
-        "--quiet", "-o", str(folder),
+        "--quiet", "--lang", language, "-o", str(folder),
     ]  # fmt: skip
 
 

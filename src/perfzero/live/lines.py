@@ -3,7 +3,7 @@ A snapshot as lines of text, for a terminal of any width: what both `--once` and
 
 A `Line` is a sequence of (text, style), styles by name: what they look like is the display's business.
 Nothing is said by a style alone, so that a screen without colour says the same. With `ASCII` no
-character outside of ASCII appears, for terminals that would draw question marks.
+character outside of ASCII appears, for terminals that would draw question marks; so all is in English then.
 
 Names of processes may come from anyone: every cell is cut to its width in terminal columns, in which
 a Chinese character takes two.
@@ -22,20 +22,15 @@ from rich.cells import cell_len, set_cell_size
 from perfzero import text
 from perfzero.diagnose.verdict import TimeClass
 from perfzero.live.snapshot import GpuNow, ProcessNow, Snapshot
-from perfzero.words.catalogue import catalogue
+from perfzero.report.voice import Voice
+from perfzero.words.said import CALLED_EN
+from perfzero.words.told import told
 
 Style = Literal["", "bold", "dim", "good", "warn", "accent", "selected"]
 Line = tuple[tuple[str, Style], ...]
 
 SortKey = Literal["memory", "pid", "user", "command"]
 SORT_KEYS: tuple[SortKey, ...] = ("memory", "pid", "user", "command")
-
-HELD = {"capped_power": "power cap", "capped_thermal": "heat", "capped_hardware": "hardware slowdown"}
-"""What holds the clocks down, in words."""
-
-HELD_SHORT = {"capped_power": "power", "capped_thermal": "heat", "capped_hardware": "slowed"}
-
-NVML_ONLY = "nvidia-smi's number says that some kernel ran, and not how well it used the GPU."
 
 NARROWEST, SHORTEST = 40, 8
 """Below this size nothing would be readable; the display says so instead."""
@@ -84,33 +79,45 @@ class View:
     every: str = ""
 
 
+def voice(language: str, glyphs: Glyphs) -> Voice:
+    """What speaks *language*, as far as *glyphs* can write it: in ASCII that is English."""
+    return Voice(CALLED_EN if glyphs.ascii_only else language)
+
+
 def page(
-    snapshot: Snapshot, view: View, *, width: int, height: int | None = None, glyphs: Glyphs = UNICODE
+    snapshot: Snapshot,
+    view: View,
+    *,
+    width: int,
+    height: int | None = None,
+    glyphs: Glyphs = UNICODE,
+    language: str = CALLED_EN,
 ) -> list[Line]:
     """
     All that is shown, at most *height* lines of *width* columns; None for as many as there are.
 
     The selected GPU has a card; the others, and where the screen is low it too, have a row.
     """
+    say = voice(language, glyphs)
     if width < NARROWEST or (height is not None and height < SHORTEST):
-        return [_fit([("The terminal is too small for this.", "")], width, glyphs)]
+        return [_fit([(say("top.too_small"), "")], width, glyphs)]
     room = math.inf if height is None else height
     gpus = snapshot.gpus
     selected = min(view.selected, len(gpus) - 1)
-    top = [_title(snapshot, view, width, glyphs)]
+    top = [_title(snapshot, view, width, glyphs, say)]
     if len(gpus) > 1:
         at_most = max(2, int(min(len(gpus) + 1, room - 1 - LEAST_CARD_LINES)))
-        top += _rows(gpus, selected, width=width, lines=at_most, glyphs=glyphs)
+        top += _rows(gpus, selected, width=width, lines=at_most, glyphs=glyphs, say=say)
     sections = [top]
-    processes = process_lines(snapshot, view, width=width, glyphs=glyphs)
+    processes = process_lines(snapshot, view, width=width, glyphs=glyphs, say=say)
     left = room - len(top)
     left = max(left - min(len(processes), FEWEST_PROCESS_LINES), min(left, LEAST_CARD_LINES))
     for gpu in gpus if height is None else gpus[selected : selected + 1]:
-        sections.append(card(gpu, snapshot, width=width, lines=left, glyphs=glyphs))
+        sections.append(card(gpu, snapshot, width=width, lines=left, glyphs=glyphs, say=say))
         left -= len(sections[-1])
     left = room - sum(map(len, sections))
-    sections.append(_scrolled(processes, view.scrolled, room=left, width=width, glyphs=glyphs))
-    notices = [_fit([(notice, "dim")], width, glyphs) for notice in snapshot.notices]
+    sections.append(_scrolled(processes, view.scrolled, room=left, width=width, glyphs=glyphs, say=say))
+    notices = [_fit([(told(notice, say.language), "dim")], width, glyphs) for notice in snapshot.notices]
     if len(notices) <= room - sum(map(len, sections)):
         sections.append(notices)
     return _set_apart([section for section in sections if section], room)
@@ -128,9 +135,11 @@ def _set_apart(sections: Sequence[list[Line]], room: float) -> list[Line]:
     return out
 
 
-def words(snapshot: Snapshot, view: View, *, width: int, glyphs: Glyphs = UNICODE) -> str:
+def words(
+    snapshot: Snapshot, view: View, *, width: int, glyphs: Glyphs = UNICODE, language: str = CALLED_EN
+) -> str:
     """The page as plain text, ending in a newline."""
-    lines = page(snapshot, view, width=width, glyphs=glyphs)
+    lines = page(snapshot, view, width=width, glyphs=glyphs, language=language)
     return "".join(plain(line).rstrip() + "\n" for line in lines)
 
 
@@ -169,36 +178,38 @@ def _level(value: float, glyphs: Glyphs) -> str:
 class _Column:
     """A column of the rows; those with the least `worth` go first where the screen is narrow."""
 
-    heading: str
     width: int
     worth: int
     right: bool = True
 
 
 _ROW_COLUMNS: dict[str, _Column] = {
-    "gpu": _Column("GPU", 4, 100, right=False),
-    "doing": _Column(" does most", 19, 90, right=False),
-    "spark": _Column("", 0, 95, right=False),
-    "sm": _Column("SM", 5, 99),
-    "tensor": _Column("tens", 5, 98),
-    "dram": _Column("DRAM", 5, 97),
-    "smi": _Column("smi", 5, 96),
-    "pcie": _Column("PCIe", 5, 70),
-    "nvlink": _Column("NVL", 5, 65),
-    "power": _Column("power", 6, 80),
-    "limit": _Column("limit", 7, 30),
-    "clock": _Column("clock", 6, 50),
-    "highest": _Column("of MHz", 7, 29),
-    "temperature": _Column("temp", 5, 60),
-    "memory": _Column("mem", 5, 75),
-    "total": _Column("total", 6, 28),
-    "processes": _Column("pids", 5, 40),
-    "held": _Column("held by", 8, 85),
-    "name": _Column("model", 20, 20, right=False),
+    "gpu": _Column(4, 100, right=False),
+    "doing": _Column(19, 90, right=False),
+    "spark": _Column(0, 95, right=False),
+    "sm": _Column(5, 99),
+    "tensor": _Column(5, 98),
+    "dram": _Column(5, 97),
+    "smi": _Column(5, 96),
+    "pcie": _Column(5, 70),
+    "nvlink": _Column(5, 65),
+    "power": _Column(6, 80),
+    "limit": _Column(7, 30),
+    "clock": _Column(6, 50),
+    "highest": _Column(7, 29),
+    "temperature": _Column(5, 60),
+    "memory": _Column(5, 75),
+    "total": _Column(6, 28),
+    "processes": _Column(5, 40),
+    "held": _Column(8, 85),
+    "name": _Column(20, 20, right=False),
 }
+"""In their order; what stands above each is "top.row_*" in the catalogues."""
 
 
-def _rows(gpus: Sequence[GpuNow], selected: int, *, width: int, lines: int, glyphs: Glyphs) -> list[Line]:
+def _rows(
+    gpus: Sequence[GpuNow], selected: int, *, width: int, lines: int, glyphs: Glyphs, say: Voice
+) -> list[Line]:
     columns = dict(_ROW_COLUMNS)
     if not any(math.isfinite(gpu.nvlink_share) for gpu in gpus):
         del columns["nvlink"]
@@ -207,20 +218,22 @@ def _rows(gpus: Sequence[GpuNow], selected: int, *, width: int, lines: int, glyp
     while sum(c.width for c in columns.values()) + LEAST_SPARK + 1 > width:
         del columns[min(columns, key=lambda name: columns[name].worth)]
     length = min(MOST_SPARK, width - 1 - sum(c.width for c in columns.values()))
-    columns["spark"] = replace(columns["spark"], heading=" SMs busy", width=length + 1)
-    heading = "".join(_cell(c.heading, c.width, glyphs, right=c.right) for c in columns.values())
+    columns["spark"] = replace(columns["spark"], width=length + 1)
+    heading = "".join(
+        _cell(_heading(name, say), c.width, glyphs, right=c.right) for name, c in columns.items()
+    )
     first = max(0, min(selected - (lines - 1) + 1, len(gpus) - (lines - 1)))
     out: list[Line] = [_fit([(heading, "dim")], width, glyphs)]
     for place in range(first, min(len(gpus), first + lines - 1)):
         gpu = gpus[place]
-        cells = _row(gpu, glyphs, spark_width=length)
+        cells = _row(gpu, glyphs, say, spark_width=length)
         mark = glyphs.pointer if place == selected else " "
         cells["gpu"] = (f"{mark}{gpu.gpu.index:>2}", "selected" if place == selected else "bold")
         if gpu.lost:
             number = _cell(cells["gpu"][0], columns["gpu"].width, glyphs, right=False)
             parts: list[tuple[str, Style]] = [
                 (number, "bold"),
-                (f" lost: {text.printable(gpu.lost)}", "warn"),
+                (f" {_lost(gpu, say)}", "warn"),
             ]
         else:
             parts = [
@@ -231,15 +244,22 @@ def _rows(gpus: Sequence[GpuNow], selected: int, *, width: int, lines: int, glyp
     return out
 
 
-def _row(gpu: GpuNow, glyphs: Glyphs, *, spark_width: int) -> dict[str, tuple[str, Style]]:
+def _heading(name: str, say: Voice) -> str:
+    """What stands above a column, a space before it where its cells begin with one."""
+    if name == "spark":
+        return f" {say('top.sm_busy')}"
+    return f" {say('top.row_doing')}" if name == "doing" else say(f"top.row_{name}")
+
+
+def _row(gpu: GpuNow, glyphs: Glyphs, say: Voice, *, spark_width: int) -> dict[str, tuple[str, Style]]:
     counted = gpu.tier == "gpm"
     # The card has all of them; here there is room for one, and how many more.
-    held = HELD_SHORT[gpu.held_down[0]] if gpu.held_down else ""
+    held = say(f"top.held_short_{gpu.held_down[0]}") if gpu.held_down else ""
     held += f"+{len(gpu.held_down) - 1}" if len(gpu.held_down) > 1 else ""
-    doing: tuple[str, Style] = ("no counters", "dim")
+    doing: tuple[str, Style] = (say("top.no_counters"), "dim")
     if counted and gpu.first_class is not None:
         share = short(gpu.shares[gpu.first_class], glyphs)
-        doing = (f"{class_name(gpu.first_class)} {share}", "accent")
+        doing = (f"{say(gpu.first_class)} {share}", "accent")
     elif counted:
         doing = (glyphs.missing, "dim")
     drawn = gpu.trails.get("sm_active" if counted else "smi_utilization", ())
@@ -270,64 +290,72 @@ def _row(gpu: GpuNow, glyphs: Glyphs, *, spark_width: int) -> dict[str, tuple[st
 # --- the card of one GPU --------------------------------------------------------------------
 
 
-def card(gpu: GpuNow, snapshot: Snapshot, *, width: int, lines: float, glyphs: Glyphs) -> list[Line]:
+def card(
+    gpu: GpuNow, snapshot: Snapshot, *, width: int, lines: float, glyphs: Glyphs, say: Voice
+) -> list[Line]:
     """One GPU in full, in at most *lines* lines: the least important ones are left out first."""
-    told = list(_card(gpu, snapshot, width=width, glyphs=glyphs))
-    while len(told) > lines and told:
-        told.remove(min(told, key=lambda each: each[0]))
-    return [line for _, line in told]
+    found = list(_card(gpu, snapshot, width=width, glyphs=glyphs, say=say))
+    while len(found) > lines and found:
+        found.remove(min(found, key=lambda each: each[0]))
+    return [line for _, line in found]
 
 
-def _card(gpu: GpuNow, snapshot: Snapshot, *, width: int, glyphs: Glyphs) -> Iterable[tuple[int, Line]]:
+def _lost(gpu: GpuNow, say: Voice) -> str:
+    return text.printable(say("top.lost", why=gpu.lost))
+
+
+def _card(
+    gpu: GpuNow, snapshot: Snapshot, *, width: int, glyphs: Glyphs, say: Voice
+) -> Iterable[tuple[int, Line]]:
     """Each line with its worth."""
     used, whole = (_giga(size, glyphs) for size in (gpu.memory_used, gpu.memory_total))
     clock, highest = (_whole(hertz / 1e6, "", glyphs) for hertz in (gpu.sm_clock, gpu.sm_clock_max))
     state = [
         f"{_whole(gpu.temperature, '', glyphs)} {glyphs.degree}",
-        f"memory {used} of {whole} GB",
-        f"clock {clock} of {highest} MHz",
+        say("top.card_memory", used=used, whole=whole),
+        say("top.card_clock", clock=clock, highest=highest),
     ]
     name = text.printable(gpu.gpu.name).removeprefix("NVIDIA ")
     head = f"GPU {gpu.gpu.index}  {name}{'  (MIG)' if gpu.gpu.mig else ''}"
     yield 90, _spread((head, "bold"), (glyphs.dot.join(state), ""), width, glyphs)
     if gpu.lost:
-        yield 99, _fit([(f"  lost: {text.printable(gpu.lost)}", "warn")], width, glyphs)
+        yield 99, _fit([(f"  {_lost(gpu, say)}", "warn")], width, glyphs)
         return
-    span = text.duration(snapshot.column_s * _spark_width(width))
+
+    def measure(label: str, value: float, trail: str, note: str = "", style: Style = "") -> Line:
+        return _measure(label, value, gpu, trail, note, width, glyphs, style)
+
     if gpu.tier == "gpm":
-        yield 89, _measure("SMs busy", gpu.sm_active, gpu, "sm_active", f"last {span}", width, glyphs, "bold")
-        yield 88, _measure("tensor cores", gpu.tensor_active, gpu, "tensor_active", "", width, glyphs)
-        note = "of its practical roof"
-        yield 87, _measure("DRAM", gpu.dram_roof_share, gpu, "dram_roof_share", note, width, glyphs)
+        note = say("top.last", span=text.duration(snapshot.column_s * _spark_width(width)))
+        yield 89, measure(say("top.sm_busy"), gpu.sm_active, "sm_active", note, "bold")
+        yield 88, measure(say("tensor"), gpu.tensor_active, "tensor_active")
+        yield 87, measure("DRAM", gpu.dram_roof_share, "dram_roof_share", say("top.of_roof"))
         note = _both(gpu.pcie_rx, gpu.pcie_tx, glyphs)
-        yield 60, _measure("PCIe", gpu.pcie_link_share, gpu, "pcie_link_share", note, width, glyphs)
+        yield 60, measure("PCIe", gpu.pcie_link_share, "pcie_link_share", note)
         # A GPU alone has nobody to talk to over NVLink, though its counters are there and read zero.
         if math.isfinite(gpu.nvlink_share) and (len(snapshot.gpus) > 1 or any(gpu.trails["nvlink_share"])):
             note = _both(gpu.nvlink_rx, gpu.nvlink_tx, glyphs)
-            yield 55, _measure("NVLink", gpu.nvlink_share, gpu, "nvlink_share", note, width, glyphs)
-    note = f"{_whole(gpu.power, '', glyphs)} of {_whole(gpu.power_limit, '', glyphs)} W"
-    yield 65, _measure("power", gpu.power_share, gpu, "power_share", note, width, glyphs)
-    note = "some kernel was running"
-    yield 70, _measure("nvidia-smi", gpu.smi_utilization, gpu, "smi_utilization", note, width, glyphs, "dim")
+            yield 55, measure("NVLink", gpu.nvlink_share, "nvlink_share", note)
+    power, limit = (_whole(watts, "", glyphs) for watts in (gpu.power, gpu.power_limit))
+    note = say("top.card_power", power=power, limit=limit)
+    yield 65, measure(say("top.row_power"), gpu.power_share, "power_share", note)
+    yield 70, measure("nvidia-smi", gpu.smi_utilization, "smi_utilization", say("top.some_kernel"), "dim")
     if gpu.held_down:
-        held = " and ".join(HELD[name] for name in gpu.held_down)
-        yield 86, _fit([("  held down by  ", ""), (held, "warn")], width, glyphs)
+        held = say.joined("top.held_and", [say(f"top.held_{name}") for name in gpu.held_down])
+        yield 86, _fit([(f"  {say('top.held_by')}  ", ""), (held, "warn")], width, glyphs)
     if gpu.tier == "nvml":
-        why = f" {text.printable(gpu.without_gpm)}" if gpu.without_gpm else ""
-        yield 85, _fit([(f"  {NVML_ONLY}{why}", "warn")], width, glyphs)
+        why = [say.tell(gpu.without_gpm)] if gpu.without_gpm else []
+        little = say.joined("join.sentences", [say("top.nvml_only"), *why])
+        yield 85, _fit([(f"  {little}", "warn")], width, glyphs)
     elif gpu.shares:
-        told = glyphs.dot.join(f"{class_name(n)} {short(s, glyphs)}" for n, s in told_shares(gpu))
-        yield 95, _fit([(f"  last {gpu.shares_s:.0f} s  ", ""), (told, "accent")], width, glyphs)
+        shares = glyphs.dot.join(f"{say(n)} {short(s, glyphs)}" for n, s in told_shares(gpu))
+        last = say("top.last", span=f"{gpu.shares_s:.0f} s")
+        yield 95, _fit([(f"  {last}  ", ""), (shares, "accent")], width, glyphs)
 
 
 def told_shares(gpu: GpuNow) -> list[tuple[TimeClass, float]]:
     """Where the last minute went, the largest share first; what rounds to nothing is left out."""
     return sorted(((n, s) for n, s in gpu.shares.items() if s >= TOLD_SHARE), key=lambda item: -item[1])
-
-
-def class_name(name: TimeClass) -> str:
-    """The class in a word or two."""
-    return catalogue("en")[name]
 
 
 _LABEL, _VALUE, _NOTE = 15, 5, 24
@@ -385,13 +413,13 @@ def _order(process: ProcessNow, by: SortKey) -> tuple[float | str, int]:
     return {"pid": "", "user": process.user, "command": process.command}[by], process.pid
 
 
-def process_lines(snapshot: Snapshot, view: View, *, width: int, glyphs: Glyphs) -> list[Line]:
+def process_lines(snapshot: Snapshot, view: View, *, width: int, glyphs: Glyphs, say: Voice) -> list[Line]:
     """The heading and a line for each process; a sentence where the driver tells of none."""
     widths = {"gpu": 4, "pid": 9, "user": 10 if width < 120 else 16, "memory": 9}
     found = sorted_processes(snapshot, view)
     if not found:
-        return [_fit([(_nobody(snapshot), "dim")], width, glyphs)]
-    mark = {key: f"{key.upper()}{'*' if key == view.sort else ''}" for key in SORT_KEYS}
+        return [_fit([(_nobody(snapshot, say), "dim")], width, glyphs)]
+    mark = {key: f"{say(f'top.column_{key}')}{'*' if key == view.sort else ''}" for key in SORT_KEYS}
     heading = (
         _cell("GPU", widths["gpu"], glyphs)
         + _cell(mark["pid"], widths["pid"], glyphs)
@@ -408,19 +436,21 @@ def process_lines(snapshot: Snapshot, view: View, *, width: int, glyphs: Glyphs)
             + _cell(str(process.pid), widths["pid"], glyphs)
             + _cell(f" {process.user or glyphs.missing}", widths["user"] + 1, glyphs, right=False)
             + _cell(memory, widths["memory"], glyphs)
-            + f"  {process.command or '(not visible from here)'}"
+            + f"  {process.command or say('top.not_visible')}"
         )
         out.append(_fit([(line, "" if process.gpu == chosen else "dim")], width, glyphs))
     return out
 
 
-def _nobody(snapshot: Snapshot) -> str:
+def _nobody(snapshot: Snapshot, say: Voice) -> str:
     if any((gpu.memory_used or 0) > 1e9 or gpu.sm_active > 0.01 for gpu in snapshot.gpus):
-        return "The driver lists no process. It hides those outside of this container."
-    return "No process is on the GPU." if len(snapshot.gpus) == 1 else "No process is on a GPU."
+        return say("top.processes_hidden")
+    return say("top.no_process" if len(snapshot.gpus) == 1 else "top.no_process_anywhere")
 
 
-def _scrolled(lines: Sequence[Line], by: int, *, room: float, width: int, glyphs: Glyphs) -> list[Line]:
+def _scrolled(
+    lines: Sequence[Line], by: int, *, room: float, width: int, glyphs: Glyphs, say: Voice
+) -> list[Line]:
     """The heading and as many of the other *lines* as there is *room* for, from number *by* on."""
     if len(lines) <= room:
         return list(lines)
@@ -429,9 +459,9 @@ def _scrolled(lines: Sequence[Line], by: int, *, room: float, width: int, glyphs
     shown = max(0, int(room) - 2)
     first = max(0, min(by, len(lines) - 1 - shown))
     hidden = len(lines) - 1 - shown
-    more = f"    {hidden} more: PgUp PgDn" if shown else f"    {hidden} more"
-    told = [lines[0], *lines[1 + first : 1 + first + shown], _fit([(more, "dim")], width, glyphs)]
-    return told[: int(room)]
+    more = f"    {say('top.more_keys' if shown else 'top.more', hidden=hidden)}"
+    seen = [lines[0], *lines[1 + first : 1 + first + shown], _fit([(more, "dim")], width, glyphs)]
+    return seen[: int(room)]
 
 
 # --- cells ----------------------------------------------------------------------------------
@@ -457,15 +487,16 @@ def _giga(size: float, glyphs: Glyphs, unit: str = "") -> str:
     return f"{size / 1e9:.{1 if 0 < size < 9.95e9 else 0}f}{unit}"
 
 
-def _title(snapshot: Snapshot, view: View, width: int, glyphs: Glyphs) -> Line:
+def _title(snapshot: Snapshot, view: View, width: int, glyphs: Glyphs, say: Voice) -> Line:
     names = list(dict.fromkeys(text.printable(g.gpu.name).removeprefix("NVIDIA ") for g in snapshot.gpus))
     number = len(snapshot.gpus)
-    count = f"{number} x {names[0]}" if len(names) == 1 else f"{number} GPUs"
+    count = f"{number} x {names[0]}" if len(names) == 1 else say("top.gpus", number=number)
     left = ["perfzero top", *([snapshot.host] if snapshot.host else []), count]
     if snapshot.driver:
-        left.append(f"driver {snapshot.driver}")
+        left.append(say("top.driver", version=snapshot.driver))
     moment = datetime.fromtimestamp(snapshot.time_ns / 1e9, timezone.utc).strftime("%H:%M:%S UTC")
-    right = "PAUSED" if view.paused else f"{f'every {view.every}  ' if view.every else ''}{moment}"
+    every = f"{say('top.every', time=view.every)}  " if view.every else ""
+    right = say("top.paused") if view.paused else f"{every}{moment}"
     return _spread((glyphs.dot.join(left), "bold"), (right, "warn" if view.paused else "dim"), width, glyphs)
 
 

@@ -2,86 +2,107 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from rich.cells import chop_cells
+
 from perfzero.live.close_look import LOOK_S, SET_UP_S, Looked
 from perfzero.live.snapshot import GpuNow
-from perfzero.text import printable
+from perfzero.report.voice import Voice
+from perfzero.text import BREAK, glued, printable, unglued
+from perfzero.text import width as columns
+from perfzero.words.told import told
 
 IDLE_SHARE = 0.005
 """A GPU that worked less than this in the last minute has nothing that could be looked at."""
 
-HELP = (
-    "up, down, Tab  choose a GPU       c  look at it closely, for a verdict",
-    "s              sort processes     p  pause: nothing is read meanwhile",
-    "PgUp, PgDn     scroll             w  write the screen into a file",
-    "?              this               q  end",
-    "",
-    "SMs busy: a warp was resident; stalled ones count. tensor cores: share of their cycles. DRAM, PCIe and "
-    "NVLink: share of what this GPU reaches in practice. nvidia-smi: some kernel was running, however little "
-    "of the GPU it used.",
-    "last 60 s: where the time went, by what was used most. GPM averages over many kernels, so this is "
-    "rougher than a close look.",
-)
+KEYS_WIDE, DOES_WIDE = 15, 19
+"""Columns of the keys on the left and of what they do, in either language, two spaces at least after each."""
 
 
-def before(gpu: GpuNow) -> list[str]:
+def help_lines(say: Voice) -> list[str]:
+    """What keys and figures mean."""
+    rows = (
+        (say("top.keys_choose"), say("top.does_choose"), "c", say("top.does_look")),
+        ("s", say("top.does_sort"), "p", say("top.does_pause")),
+        ("PgUp, PgDn", say("top.does_scroll"), "w", say("top.does_write")),
+        ("?", say("top.does_help"), "q", say("top.does_end")),
+    )
+    keys = [
+        f"{_padded(key, KEYS_WIDE)}{_padded(does, DOES_WIDE)}{other}  {also}"
+        for key, does, other, also in rows
+    ]
+    return [*keys, "", say("top.help_figures"), say("top.help_time")]
+
+
+def _padded(words: str, width: int) -> str:
+    return words + " " * (width - columns(words))
+
+
+def before(gpu: GpuNow, say: Voice) -> list[str]:
     """What a close look at *gpu* costs, before it is begun."""
-    told = [
-        f"A close look samples the hardware counters of GPU {gpu.gpu.index} for {LOOK_S:.0f} s, "
-        f"some {LOOK_S + SET_UP_S:.0f} s in all, and ends with a verdict.",
-        "It holds up the programs there for about 10 ms, once; one at the power cap is 1 % slower meanwhile.",
-        "No other tool can sample that GPU until it is over: Nsight, DCGM's profiling fields, or another "
-        "perfzero.",
+    whole = f"{LOOK_S + SET_UP_S:.0f}"
+    said = [
+        say("top.look_takes", gpu=gpu.gpu.index, length=f"{LOOK_S:.0f}", whole=whole),
+        say("top.look_costs"),
+        say("top.look_excludes"),
     ]
     if gpu.shares.get("idle", 0.0) > 1 - IDLE_SHARE:
-        told.append("It has had no work in the last minute, so there is little to see.")
-    return [*told, "", "Enter  look now        Esc  not now"]
+        said.append(say("top.look_idle"))
+    return [*said, "", say("top.keys_asked")]
 
 
-def during(index: int, *, elapsed_s: float, takes_s: float, judging: bool) -> list[str]:
+def during(index: int, say: Voice, *, elapsed_s: float, takes_s: float, judging: bool) -> list[str]:
     """How far it is."""
     if judging:
-        return [f"Judging what was seen of GPU {index}."]
+        return [say("top.judging", gpu=index)]
     left = max(0.0, takes_s - elapsed_s)
-    when = f"{left:.0f} s more" if left >= 0.5 else "closing the device"
-    return [
-        f"Sampling the hardware counters of GPU {index}: {when}.",
-        "",
-        "Esc  end it and give the device back",
-    ]
+    when = say("top.seconds_more", left=f"{left:.0f}") if left >= 0.5 else say("top.closing")
+    return [say("top.sampling", gpu=index, when=when), "", say("top.keys_looking")]
 
 
-def without_verdict(looked: Looked) -> list[str]:
+def without_verdict(looked: Looked, say: Voice) -> list[str]:
     """Why there is no verdict, and what would give one."""
-    first = {
-        "busy": "Another tool holds the hardware counters of this GPU; only one can have them at a time.",
-        "refused": "The hardware counters cannot be read here.",
-        "failed": "The look did not succeed.",
-        "recorded": "",
-    }[looked.ending]
-    after = {
-        "busy": "Nothing was disturbed. Try again when it has ended; who it may be: perfzero doctor",
-        "refused": "What unlocks them: perfzero doctor",
-        "failed": "",
-        "recorded": "",
-    }[looked.ending]
-    return [line for line in (first, *looked.words.splitlines(), after) if line]
+    if looked.ending == "recorded":
+        return []
+    first = say(f"top.look_{looked.ending}")
+    after = say(f"top.after_{looked.ending}") if looked.ending in ("busy", "refused") else ""
+    return [line for line in (first, *told(looked.words, say.language).splitlines(), after) if line]
 
 
-def verdict(report: str, folder: Path) -> list[str]:
+def verdict(report: str, folder: Path, say: Voice) -> list[str]:
     """The report in *report*, and where the recording lies."""
     lines = report.strip("\n").splitlines()
-    return [*lines, "", f"  The recording: perfzero analyze {printable(str(folder))}"]
+    return [*lines, "", f"  {say('top.recording', folder=printable(str(folder)))}"]
 
 
 def wrapped(lines: Sequence[str], width: int) -> list[str]:
-    """*lines* broken where they are longer than *width*, at a space if there is one."""
+    """*lines* broken where they are wider than *width*, at a space or between Chinese characters."""
     import textwrap
 
     out: list[str] = []
     for line in lines:
         indent = " " * (len(line) - len(line.lstrip()))
-        out += textwrap.wrap(line, width, subsequent_indent=indent, drop_whitespace=True) or [""]
+        if columns(line) > len(line):
+            out += _wrapped_wide(line, indent, width)
+        else:
+            out += textwrap.wrap(line, width, subsequent_indent=indent, drop_whitespace=True) or [""]
     return out
+
+
+def _wrapped_wide(line: str, indent: str, width: int) -> list[str]:
+    """As `textwrap` does it, which counts characters and not columns."""
+    out: list[str] = []
+    row = indent
+    for gap, word in re.findall(f"([ {BREAK}]*)([^ {BREAK}]+)", glued(line[len(indent) :])):
+        between = gap.replace(BREAK, "") if row.strip() else ""
+        if row.strip() and columns(row + between + word) > width:
+            out.append(row)
+            row, between = indent, ""
+        row += between + word
+        if columns(row) > width:
+            *full, row = chop_cells(row, width)
+            out += full
+    return [unglued(each) for each in (*out, row)]

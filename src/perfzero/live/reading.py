@@ -24,6 +24,7 @@ from perfzero.sources.replay import Replay
 from perfzero.store.reader import Recording
 from perfzero.text import printable
 from perfzero.values import Gpu, Samples
+from perfzero.words.said import first_line, say
 
 SLOW_S = 4.0
 """
@@ -93,7 +94,7 @@ class _Watched:
                     source.close()
                     source.open()
         except SourceError as error:
-            self.lost = str(error).splitlines()[0]
+            self.lost = first_line(error.sentence)
             return
         self.lost = ""
         self.take()
@@ -103,7 +104,7 @@ class _Watched:
             board = self.board.read()
             gpm = Samples.empty() if self.gpm is None else self.gpm.read()
         except SourceError as error:
-            self.lost = str(error).splitlines()[0]
+            self.lost = first_line(error.sentence)
             return
         self.course.add(gpm, board)
 
@@ -113,7 +114,7 @@ class _Watched:
             if self.gpm is not None:
                 self.gpm.read()
         except SourceError as error:
-            self.lost = str(error).splitlines()[0]
+            self.lost = first_line(error.sentence)
 
 
 class _Reader:
@@ -218,13 +219,13 @@ class Machine(_Reader):
         try:
             board.open()
         except SourceError as error:
-            lost = str(error).splitlines()[0]
+            lost = first_line(error.sentence)
         try:
             if gpm is not None:
                 gpm.open()
                 self._resources.callback(gpm.close)
         except SourceError as error:
-            gpm, without_gpm = None, str(error).splitlines()[0]
+            gpm, without_gpm = None, first_line(error.sentence)
         course = Course(
             gpu,
             tier="nvml" if gpm is None else "gpm",
@@ -264,7 +265,7 @@ class Replayed(_Reader):
         recording = self._recording
         manifest = recording.manifest
         self._driver = next((gpu.driver for gpu in manifest.gpus if gpu.driver), "")
-        self._notices = [f"A replay of what was measured on a real GPU: {printable(str(recording.path))}"]
+        self._notices = [say("top.replayed", path=printable(str(recording.path)))]
         for gpu in manifest.gpus:
             streams = {stream for stream, index in recording.streams if index == gpu.index}
             board = self._stream("board", gpu)
@@ -274,11 +275,12 @@ class Replayed(_Reader):
                     source.open()
                     self._sources.append(source)
                     self._resources.callback(source.close)
-            reason = "" if gpm is not None else manifest.tier_reasons.get(gpu.index, "recorded without GPM")
+            reason = manifest.tier_reasons.get(gpu.index)
+            why = say("top.recorded_without_gpm") if reason is None else printable(reason)
             course = Course(
                 gpu,
                 tier="nvml" if gpm is None else "gpm",
-                without_gpm=printable(reason),
+                without_gpm=why if gpm is None else "",
                 every_s=self._every_s,
                 column_s=self._column_s,
             )

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -33,13 +34,15 @@ from textual.widget import Widget
 from perfzero.errors import PerfzeroError
 from perfzero.live import panel
 from perfzero.live.close_look import CloseLook
-from perfzero.live.lines import SORT_KEYS, Glyphs, Line, Style, View, fitted, page, plain, rule
+from perfzero.live.lines import SORT_KEYS, Glyphs, Line, Style, View, fitted, page, plain, rule, voice
 from perfzero.live.reading import Reading
 from perfzero.live.snapshot import Snapshot
 from perfzero.report.analysis import judged_report
 from perfzero.report.atomic import write_whole
 from perfzero.report.terminal import words as report_words
 from perfzero.values import Gpu
+from perfzero.words.said import CALLED_EN, say
+from perfzero.words.told import told
 
 COLOURED: dict[Style, Look] = {
     "": Look(),
@@ -137,7 +140,7 @@ class Canvas(Widget):
 
 class Top(App[None]):
     """
-    The display of *reading*, read every *every_s* seconds.
+    The display of *reading*, read every *every_s* seconds, in *language* as far as *glyphs* can write it.
 
     *new_folder* makes the folder of a close look's recording. *begin* takes the place of what starts one.
     """
@@ -168,14 +171,16 @@ class Top(App[None]):
         every: str,
         glyphs: Glyphs,
         new_folder: NewFolder,
-        begin: Begin = CloseLook,
+        begin: Begin | None = None,
+        language: str = CALLED_EN,
     ) -> None:
         super().__init__(driver_class=Terminal, ansi_color=True)
         self._reading = reading
         self._every_s = every_s
         self._glyphs = glyphs
         self._new_folder = new_folder
-        self._begin = begin
+        self._voice = voice(language, glyphs)
+        self._begin = begin or partial(CloseLook, language=self._voice.language)
         self._view = View(every=every)
         self._snapshot: Snapshot | None = None
         self._stage: Stage = "none"
@@ -255,47 +260,66 @@ class Top(App[None]):
             return
         below = self._panel_lines(width, height - 1)
         if self._snapshot is None:
-            lines: list[Line] = [(("Reading the GPUs ...", "dim"),)]
+            lines: list[Line] = [((self._told(say("top.reading")), "dim"),)]
         else:
             room = height - 1 - len(below)
-            lines = page(self._snapshot, self._view, width=width, height=room, glyphs=self._glyphs)
+            lines = page(
+                self._snapshot,
+                self._view,
+                width=width,
+                height=room,
+                glyphs=self._glyphs,
+                language=self._voice.language,
+            )
         lines += [()] * (height - 1 - len(below) - len(lines))
         self._canvas.show([*lines, *below, self._help_line(width)])
 
     def _panel_lines(self, width: int, height: int) -> list[Line]:
         if self._stage == "none":
             return []
-        told = panel.wrapped(self._panel, width - 2)
-        shown = max(2, min(len(told), height - LEAST_LIVE - 1))
-        self._panel_from = max(0, min(self._panel_from, len(told) - shown))
-        more = len(told) - shown
-        title = self._panel_title if more <= 0 else f"{self._panel_title}  (PgUp PgDn: {more} more lines)"
+        whole = panel.wrapped(self._panel, width - 2)
+        shown = max(2, min(len(whole), height - LEAST_LIVE - 1))
+        self._panel_from = max(0, min(self._panel_from, len(whole) - shown))
+        more = len(whole) - shown
+        title = self._panel_title
+        if more > 0:
+            title += f"  {self._told(say('top.more_lines', more=more))}"
         return [
             rule(title, width=width, glyphs=self._glyphs),
             *(
                 fitted(f" {line}", "", width=width, glyphs=self._glyphs)
-                for line in told[self._panel_from : self._panel_from + shown]
+                for line in whole[self._panel_from : self._panel_from + shown]
             ),
         ]
 
     def _help_line(self, width: int) -> Line:
         if self._word and time.monotonic() < self._word_until:
             return fitted(self._word, "warn", width=width, glyphs=self._glyphs)
-        keys = ["q end", "c close look" if self._reading.close_looks else "", "s sort", "p pause", "w write"]
         several = self._snapshot is not None and len(self._snapshot.gpus) > 1
-        keys = ["up/down GPU" if several else "", *keys, "? help"]
+        keys = [
+            *([say("top.key_gpu")] if several else []),
+            say("top.key_end"),
+            *([say("top.key_look")] if self._reading.close_looks else []),
+            say("top.key_sort"),
+            say("top.key_pause"),
+            say("top.key_write"),
+            say("top.key_help"),
+        ]
         if self._stage != "none":
-            keys = ["Esc close", "PgUp/PgDn scroll", "q end"]
-        return fitted("  ".join(key for key in keys if key), "dim", width=width, glyphs=self._glyphs)
+            keys = [say("top.key_close"), say("top.key_scroll"), say("top.key_end")]
+        return fitted("  ".join(map(self._told, keys)), "dim", width=width, glyphs=self._glyphs)
+
+    def _told(self, sentence: str) -> str:
+        return told(sentence, self._voice.language)
 
     def _open(self, stage: Stage, title: str, lines: Sequence[str]) -> None:
         if stage != self._stage:
             self._panel_from = 0
-        self._stage, self._panel_title, self._panel = stage, title, list(lines)
+        self._stage, self._panel_title, self._panel = stage, self._told(title), list(lines)
         self._draw()
 
     def _say(self, word: str) -> None:
-        self._word, self._word_until = word, time.monotonic() + TOLD_S
+        self._word, self._word_until = self._told(word), time.monotonic() + TOLD_S
         self._draw()
         self.set_timer(TOLD_S + 0.1, self._draw)
 
@@ -339,17 +363,18 @@ class Top(App[None]):
         path = Path(f"perfzero-top-{stamp}.txt")
         try:
             if path.exists():
-                raise FileExistsError("one of this second is there already")
+                raise FileExistsError(say("top.one_there"))
             write_whole(path, self._canvas.text.encode())
         except OSError as error:
-            self._say(f"{path} could not be written: {error.strerror or error}")
+            why = error.strerror or (error.args[0] if error.args else error)
+            self._say(say("top.unwritten", path=path, why=why))
         else:
-            self._say(f"written: {path}")
+            self._say(say("top.written", path=path))
 
     def action_help(self) -> None:
         """Show what keys and figures mean."""
         if self._stage in ("none", "told", "asked"):
-            self._open("help", "keys and figures", panel.HELP)
+            self._open("help", say("top.title_help"), panel.help_lines(self._voice))
 
     def action_close_panel(self) -> None:
         """Close the panel; a close look that goes on is ended."""
@@ -360,23 +385,24 @@ class Top(App[None]):
         self._draw()
 
     async def _end(self, look: CloseLook) -> None:
-        self._say("Ending the close look ...")
+        self._say(say("top.ending"))
         await asyncio.to_thread(look.cancel)  # which takes a second or two
-        self._say("The close look was ended, and the device is free again.")
+        self._say(say("top.ended"))
 
     def action_look(self) -> None:
         """Say what a close look costs; asked again, begin it."""
         if self._snapshot is None or self._stage in ("looking", "judging"):
             return
         if not self._reading.close_looks:
-            self._say("A recording has no GPU that could be looked at.")
+            self._say(say("top.no_look"))
             return
         if self._stage == "asked":
             self.action_confirm()
             return
         gpu = self._snapshot.gpus[min(self._view.selected, len(self._snapshot.gpus) - 1)]
         self._looked_at = gpu.gpu
-        self._open("asked", f"close look at GPU {gpu.gpu.index}", panel.before(gpu))
+        title = say("top.title_look", gpu=gpu.gpu.index)
+        self._open("asked", title, panel.before(gpu, self._voice))
 
     def action_confirm(self) -> None:
         """Begin the close look that was asked for."""
@@ -386,38 +412,53 @@ class Top(App[None]):
             # In this thread, which lives as long as the display: the kernel ends the recorder with it.
             self._look = self._begin(self._looked_at, self._new_folder(self._looked_at))
         except (OSError, PerfzeroError) as error:
-            self._open("told", self._panel_title, str(error).splitlines())
+            why = error.sentence if isinstance(error, PerfzeroError) else str(error)
+            self._open("told", self._panel_title, self._told(why).splitlines())
             return
         self._open("looking", self._panel_title, [])
         self.run_worker(self._follow(self._look), exclusive=False)
 
     async def _follow(self, look: CloseLook) -> None:
         """Tell how far *look* is, and in the end its verdict."""
-        title, index = f"close look at GPU {look.gpu.index}", look.gpu.index
+        index = look.gpu.index
+        title = say("top.title_look", gpu=index)
         while (looked := look.ended()) is None:
-            left = panel.during(index, elapsed_s=look.elapsed_s, takes_s=look.takes_s, judging=False)
+            left = panel.during(
+                index, self._voice, elapsed_s=look.elapsed_s, takes_s=look.takes_s, judging=False
+            )
             self._open("looking", title, left)
             await asyncio.sleep(POLL_S)
             if self._look is not look:  # it was ended meanwhile
                 return
         self._look = None
         if looked.ending != "recorded":
-            self._open("told", title, panel.without_verdict(looked))
+            self._open("told", title, panel.without_verdict(looked, self._voice))
             return
-        self._open("judging", title, panel.during(index, elapsed_s=0, takes_s=0, judging=True))
+        judging = panel.during(index, self._voice, elapsed_s=0, takes_s=0, judging=True)
+        self._open("judging", title, judging)
         width = max(NARROWEST_REPORT, min(WIDEST_REPORT, self._canvas.size.width - 3))
         try:
-            words = await asyncio.to_thread(lambda: report_words(judged_report(look.folder), width=width))
+            words = await asyncio.to_thread(
+                lambda: report_words(judged_report(look.folder), language=self._voice.language, width=width)
+            )
         except PerfzeroError as error:
-            told = str(error).splitlines()
+            lines = self._told(error.sentence).splitlines()
         else:
-            told = panel.verdict(words, look.folder)
-        self._open("told", title, told)
+            lines = panel.verdict(words, look.folder, self._voice)
+        self._open("told", title, lines)
 
 
-def show(reading: Reading, *, every_s: float, every: str, glyphs: Glyphs, new_folder: NewFolder) -> int:
+def show(
+    reading: Reading,
+    *,
+    every_s: float,
+    every: str,
+    glyphs: Glyphs,
+    new_folder: NewFolder,
+    language: str = CALLED_EN,
+) -> int:
     """Run the display until it is ended, and a close look with it; returns the exit code."""
-    app = Top(reading, every_s=every_s, every=every, glyphs=glyphs, new_folder=new_folder)
+    app = Top(reading, every_s=every_s, every=every, glyphs=glyphs, new_folder=new_folder, language=language)
     try:
         app.run(mouse=False)  # so that text can be marked and copied by the terminal
     finally:

@@ -15,6 +15,7 @@ from perfzero.words.en.remedies import REMEDIES
 from perfzero.words.en.reports import REPORTS
 from perfzero.words.en.signals import SIGNALS
 from perfzero.words.en.sources import SOURCES
+from perfzero.words.en.top import TOP
 from perfzero.words.en.verdicts import VERDICTS
 
 CATALOGUE: Mapping[str, str] = {
@@ -30,4 +31,5 @@ CATALOGUE: Mapping[str, str] = {
     **VERDICTS,
     **REMEDIES,
     **COMPARE,
+    **TOP,
 }

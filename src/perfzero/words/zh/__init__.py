@@ -15,6 +15,7 @@ from perfzero.words.zh.remedies import REMEDIES
 from perfzero.words.zh.reports import REPORTS
 from perfzero.words.zh.signals import SIGNALS
 from perfzero.words.zh.sources import SOURCES
+from perfzero.words.zh.top import TOP
 from perfzero.words.zh.verdicts import VERDICTS
 
 CATALOGUE: Mapping[str, str] = {
@@ -30,4 +31,5 @@ CATALOGUE: Mapping[str, str] = {
     **VERDICTS,
     **REMEDIES,
     **COMPARE,
+    **TOP,
 }
