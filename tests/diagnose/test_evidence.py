@@ -304,3 +304,12 @@ def test_a_stall_owns_what_exceeds_the_usual_rest_of_the_work_beside_it() -> Non
     found = share_out_idle(seen.long, seen.zoom, seen.roofs, stalls=inside)
 
     assert found.stalled == pytest.approx(0.0, abs=0.01)  # these seconds are like the others
+
+
+def test_a_counter_of_some_windows_only_is_held_against_the_activity_of_these(program):
+    """What windows that lack it saw is no reason to call it more."""
+    e = collect(program("fp32_gemm", zoom=False))
+    early = np.arange(len(e.long)) < len(e.long) // 2
+    columns = {"gr_active": np.where(early, 1.0, 0.5), "sm_issue": np.where(early, 0.4, np.nan)}
+
+    assert replace(e, long=e.long.with_columns(columns)).while_busy("sm_issue") == pytest.approx(0.4)

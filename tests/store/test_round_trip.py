@@ -42,6 +42,17 @@ def test_samples_come_back_as_they_went_in(new_writer: NewWriter, table: Table) 
     assert recording.complete
 
 
+@pytest.mark.parametrize(("stream", "today"), [("gpm", "fp32_active"), ("pm", "fma_active")])
+def test_what_early_recordings_have_of_gpm_as_the_use_of_the_fma_pipe_is_its_fp32_arithmetic(
+    stream: str, today: str, new_writer: NewWriter, table: Table
+) -> None:
+    """Of PM sampling it is the use of the pipe, and stays so."""
+    with new_writer() as writer:
+        writer.append(stream, 0, table(3, names=["gr_active", "fma_active"]))
+
+    assert list(open_recording(writer.path).samples(stream, 0).columns) == ["gr_active", today]
+
+
 def test_a_missing_value_comes_back_missing_and_not_as_zero(new_writer: NewWriter, table: Table) -> None:
     sent = table(3, names=["power"])
     sent.columns["power"][1] = math.nan

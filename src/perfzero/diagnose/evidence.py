@@ -73,8 +73,11 @@ BEAT_ROWS = 1 << 17
 JUDGED = ("gr_active", "sm_active", "tensor_active", "fma_active", "l2_hit", "ce_active", "dram_active")
 """Shares on which verdicts rest: one of them being impossible spoils the whole stream."""
 
-BORROWED = ("sm_active", "tensor_active", "fma_active", "fp64_active")
-"""Shares that GPM can lend where PM sampling had no place for them in its single pass."""
+BORROWED = ("sm_active", "tensor_active", "fp32_active", "fp64_active")
+"""
+Shares that GPM can lend where PM sampling had no place for them in its single pass. Of the FMA pipe it has
+the FP32 arithmetic only, under a name of its own: it stands in for `fma_active`, row by row, and never mixes.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,8 +149,16 @@ class Evidence:
 
     def while_busy(self, name: str) -> float:
         """The level or rate *name* as if the GPU had been active all the time: divided by GR activity."""
-        active = self.level("gr_active")
-        return self.level(name) / active if active > 0 else math.nan
+        table = self.long if self.long.has(name) else self.gpm
+        # Of the samples that have it: windows without it may have found the GPU busier.
+        table = table.where(np.isfinite(table.column(name)))
+        active = level(table, "gr_active")
+        return level(table, name) / active if active > 0 else math.nan
+
+    @property
+    def fma_pipe(self) -> str:
+        """The counter that tells of the FMA pipe: its own, else the FP32 arithmetic, a part of it."""
+        return "fp32_active" if math.isnan(self.level("fma_active")) else "fma_active"
 
     @property
     def dram_bytes_per_s(self) -> float:
@@ -278,8 +289,11 @@ def collect(observation: Observation) -> Evidence:
     zoom = cut(zoom) if tier == "pm" else Samples.empty()
     borrowed: tuple[str, ...] = ()
     if tier == "pm":
-        borrowed = tuple(n for n in BORROWED if not long.has(n) and gpm.has(n))
-        long = borrow(long, gpm, tuple(filter(gpm.has, BORROWED)))
+        piped = np.isfinite(long.column("fma_active"))
+        spare = {"fp32_active"} if piped.any() else set()
+        borrowed = tuple(n for n in BORROWED if n not in spare and not long.has(n) and gpm.has(n))
+        spare = {"fp32_active"} if piped.all() else set()
+        long = borrow(long, gpm, tuple(n for n in BORROWED if n not in spare and gpm.has(n)))
         zoom = borrow(zoom, gpm, borrowed)  # averages blur what a burst is for: only what nobody else saw
     roofs = roofs_of(observation.gpu, board)
     steps: Steps | NoSteps = NoSteps(say("no_steps.hardware_only"))

@@ -108,6 +108,8 @@ def _canonical(e: Evidence) -> Iterator[Fact]:
     yield tensor_fact(e)
     yield tensor_busy_fact(e)
     yield plain("fma_active", e.level("fma_active"), "ratio")
+    fp32 = e.level("fp32_active")
+    yield plain("fp32_active", fp32, "ratio", say("fact.fp32") if math.isfinite(fp32) else "")
     yield plain("fp64_active", e.level("fp64_active"), "ratio")
     yield plain("sm_issue", e.level("sm_issue"), "ratio")
     yield plain("warps_active", e.level("warps_active"), "ratio")
@@ -166,7 +168,7 @@ def nearest_roof(e: Evidence) -> float:
 def tensor_fact(e: Evidence) -> Fact:
     """Tensor activity; to be unused is bad only where FP32 or FP64 pipes do heavy work instead."""
     tensor = e.level("tensor_active")
-    heavy = float(np.fmax(e.while_busy("fma_active"), e.while_busy("fp64_active"))) >= FMA_HEAVY.value
+    heavy = float(np.fmax(e.while_busy(e.fma_pipe), e.while_busy("fp64_active"))) >= FMA_HEAVY.value
     if heavy and tensor < TENSOR_UNUSED.value:
         return at_least("tensor_active", tensor, "ratio", TENSOR_UNUSED, text=say("fact.unused"))
     return plain("tensor_active", tensor, "ratio")

@@ -59,7 +59,7 @@ def uses(e: Evidence) -> dict[str, float]:
     known = {
         "memory": e.dram_share,
         "tensor": e.level("tensor_active") / e.roofs.tensor,
-        "fma": e.level("fma_active") / e.roofs.fma,
+        "fma": e.level(e.fma_pipe) / e.roofs.fma,
         "pcie": e.pcie_share,
     }
     return {name: use for name, use in known.items() if math.isfinite(use) and use > 0}

@@ -210,7 +210,9 @@ def _tier_doubts(e: Evidence) -> Iterator[str]:
     if e.tier == "nvml":
         yield NVML_ONLY
         return
-    missing = [n for n in ("sm_active", "tensor_active", "fma_active") if math.isnan(e.level(n))]
+    missing = [n for n in ("sm_active", "tensor_active") if math.isnan(e.level(n))]
+    if math.isnan(e.level(e.fma_pipe)):
+        missing.append("fma_active")
     if math.isnan(e.dram_share):
         missing.append("DRAM traffic")
     if missing:

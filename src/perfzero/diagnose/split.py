@@ -167,11 +167,17 @@ def rates_of(samples: Samples, roofs: Roofs) -> Rates:
             sm=busy(samples.column("sm_active")),
             memory=busy(kernels / roofs.dram),
             tensor=busy(samples.column("tensor_active") / roofs.tensor),
-            fp32=busy(samples.column("fma_active") / roofs.fma),
+            fp32=busy(fma_pipe(samples) / roofs.fma),
             fp64=busy(samples.column("fp64_active") / roofs.fma),
             pcie_both=busy(np.minimum(down, up) / roofs.pcie),
             nvlink=busy(link / roofs.nvlink),
         )
+
+
+def fma_pipe(samples: Samples) -> FloatArray:
+    """Use of the FMA pipe, shape (n,): at least the FP32 arithmetic where the pipe itself was not sampled."""
+    own = samples.column("fma_active")
+    return np.where(np.isfinite(own), own, samples.column("fp32_active"))
 
 
 def copy_part(copying: FloatArray) -> FloatArray:

@@ -38,7 +38,7 @@ QUESTIONS = tuple(say(f"question.{name}") for name in ("idle", "bound", "level",
 
 def short_name(e: Evidence, name: TimeClass) -> str:
     """The class in a word or two; the pipe by the type it computes in."""
-    if name == "fma" and e.level("fp64_active") > e.level("fma_active"):
+    if name == "fma" and e.level("fp64_active") > e.level(e.fma_pipe):
         return say("class.fp64")
     return say(f"class.{name}")
 
@@ -97,6 +97,7 @@ def bound_by(e: Evidence, facts: Mapping[str, Fact]) -> StepAnswer:
         "dram_roof_share",
         "tensor_active",
         "fma_active",
+        "fp32_active",
         "fp64_active",
         "gpc_clock",
         "tensor_flop_utilization",
@@ -193,7 +194,13 @@ def _level(e: Evidence, facts: Mapping[str, Fact]) -> tuple[str, Status, tuple[F
 def tensor_cores(e: Evidence, facts: Mapping[str, Fact]) -> StepAnswer:
     """Step 4: only work that could use tensor cores is held against them; normalisation is not."""
     shown = _pick(
-        facts, "tensor_active", "tensor_while_busy", "fma_active", "fp64_active", "tensor_flop_utilization"
+        facts,
+        "tensor_active",
+        "tensor_while_busy",
+        "fma_active",
+        "fp32_active",
+        "fp64_active",
+        "tensor_flop_utilization",
     )
     tensor = e.level("tensor_active")
     if e.split is None or math.isnan(tensor):
@@ -204,8 +211,8 @@ def tensor_cores(e: Evidence, facts: Mapping[str, Fact]) -> StepAnswer:
         return StepAnswer(4, QUESTIONS[3], say("answer.not_needed"), "info", _hardly_active(e), shown)
     while_busy = e.while_busy("tensor_active")
     pipe = ""
-    if math.isfinite(e.level("fma_active")):
-        pipe = say("steps.fp32_pipe", share=percent(e.while_busy("fma_active")))
+    if math.isfinite(e.level(e.fma_pipe)):
+        pipe = say("steps.fp32_pipe", share=percent(e.while_busy(e.fma_pipe)))
     text = say("steps.tensor_in_use", share=percent(while_busy), pipe=pipe)
     for rule, what in ((fp32_path, "FP32"), (fp64_path, "FP64")):
         found = rule(e)

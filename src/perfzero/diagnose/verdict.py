@@ -12,6 +12,7 @@ What a diagnosis consists of: the values that rules produce and reports render.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -291,3 +292,12 @@ class Diagnosis:
     def step_s(self) -> float | None:
         """The program's step time in seconds."""
         return None if self.rhythm is None else self.rhythm.step_s
+
+    @property
+    def doubles(self) -> bool:
+        """Whether the FP64 pipe is used more than the FMA pipe, as far as that was seen."""
+        double, fma, fp32 = (
+            self.facts[n].value if n in self.facts else math.nan
+            for n in ("fp64_active", "fma_active", "fp32_active")
+        )
+        return double > (fp32 if math.isnan(fma) else fma)

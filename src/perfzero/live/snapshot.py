@@ -29,7 +29,7 @@ NAN = math.nan
 LiveTier = Literal["gpm", "nvml"]
 
 GPM_COUNTERS = (
-    "gr_active", "sm_active", "tensor_active", "dram_active", "fma_active", "fp64_active",
+    "gr_active", "sm_active", "tensor_active", "dram_active", "fp32_active", "fp64_active",
     "pcie_rx_bytes", "pcie_tx_bytes", "nvlink_rx_bytes", "nvlink_tx_bytes",
 )  # fmt: skip
 """What GPM is asked for: what is shown and what the split needs, since each costs CPU at every reading."""

@@ -7,7 +7,7 @@ What a chip or a library lacks of them is left out when the source is opened.
 from __future__ import annotations
 
 GPM_DEFAULT = (
-    "gr_active", "sm_active", "tensor_active", "dram_active", "fma_active", "warps_active",
+    "gr_active", "sm_active", "tensor_active", "dram_active", "fp32_active", "warps_active",
     "pcie_rx_bytes", "pcie_tx_bytes", "fp64_active", "tensor_fp64_active",
     "nvlink_rx_bytes", "nvlink_tx_bytes",
 )  # fmt: skip
@@ -29,8 +29,8 @@ PM_CONTINUOUS = (
 """
 What `--continuous` samples, and windows once all of `PM_DEFAULT` have seen the steady state: 16 on a
 single H200, without those of the L2's slices and of NVIDIA's set names, which take half the CPU (0.07
-instead of 0.13 ms per sample). The FP32 pipe then comes from GPM; where there is none it is sampled after
-all (`without_gpm`).
+instead of 0.13 ms per sample). What of the FMA pipe is FP32 arithmetic then comes from GPM; where there is
+none, the pipe is sampled after all (`without_gpm`).
 """
 
 ZOOM = (

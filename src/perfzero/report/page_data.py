@@ -325,9 +325,7 @@ def _interval(low: float, high: float) -> str:
 
 
 def _class_name(name: TimeClass, diagnosis: Diagnosis) -> str:
-    fp32, fp64 = (diagnosis.facts.get(f) for f in ("fma_active", "fp64_active"))
-    double = name == "fma" and fp32 is not None and fp64 is not None and fp64.value > fp32.value
-    return "fp64" if double else name
+    return "fp64" if name == "fma" and diagnosis.doubles else name
 
 
 def _rhythm(diagnosis: Diagnosis, say: Voice) -> dict[str, Any]:

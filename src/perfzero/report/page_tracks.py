@@ -37,7 +37,7 @@ class Track:
 
 
 TRACKS = (
-    Track("busy", "%", ("gr_active", "sm_active", "tensor_active", "fma_active"), 100, 100),
+    Track("busy", "%", ("gr_active", "sm_active", "tensor_active", "fma_active", "fp32_active"), 100, 100),
     Track("memory", "TB/s", ("dram_read_bytes", "dram_write_bytes"), 1e-12, tables=SAMPLED),
     Track("memory_share", "%", ("dram_active",), 100, 100, ("gpm",)),
     Track("l2", "%", ("l2_hit",), 100, 100, SAMPLED),
@@ -63,6 +63,9 @@ COLUMNS = (
 
 FEW = frozenset({"memory_share"})
 """Tracks that stand in for a better one."""
+
+PART = {"fp32_active": "fma_active"}
+"""Columns that are a part of another one, and drawn where that is missing."""
 
 
 def drawn_tracks(gpu: GpuReport, words: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -91,6 +94,9 @@ def drawn_tracks(gpu: GpuReport, words: Mapping[str, str]) -> list[dict[str, Any
 
 def _lines(track: Track, tables: Mapping[str, Any], words: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     for column in track.columns:
+        whole = PART.get(column)
+        if whole and any(tables[t].has(whole) for t in track.tables if t in tables):
+            continue
         having = [t for t in track.tables if t in tables and tables[t].has(column)]
         exact = [t for t in having if t != "gpm"]
         label = words[f"line_{column}"]

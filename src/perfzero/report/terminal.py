@@ -382,9 +382,7 @@ def _event(event: Event, say: Voice) -> str:
 
 
 def _class_name(name: TimeClass, diagnosis: Diagnosis) -> str:
-    fp32, fp64 = (diagnosis.facts.get(f) for f in ("fma_active", "fp64_active"))
-    double = name == "fma" and fp32 is not None and fp64 is not None and fp64.value > fp32.value
-    return "fp64" if double else name
+    return "fp64" if name == "fma" and diagnosis.doubles else name
 
 
 def _layers(report: Report, gpu: GpuReport, say: Voice) -> Iterator[RenderableType]:

@@ -258,6 +258,8 @@ def _across(
 def _as_gpm(samples: Samples, gpu: Gpu) -> Samples:
     """Only what GPM delivers: no launches, no L2, and DRAM as a share of its peak instead of bytes."""
     columns = {c.name: samples.columns[c.name] for c in gpm_counters() if c.name in samples.columns}
+    # As if the FMA pipe did nothing else.
+    columns.setdefault("fp32_active", samples.column("fma_active"))
     if gpu.memory_clock_max_hz is not None and gpu.memory_bus_bits is not None:
         peak = 2.0 * gpu.memory_clock_max_hz * gpu.memory_bus_bits / 8.0
         moved = samples.column("dram_read_bytes") + samples.column("dram_write_bytes")

@@ -26,6 +26,7 @@ from perfzero.store.schema import (
     MAX_EVENTS_BYTES,
     MAX_LOOKS,
     MAX_MANIFEST_BYTES,
+    RENAMED,
     Manifest,
     file_name,
     look_name,
@@ -201,7 +202,7 @@ class Recording:
                     file, name=name, stream=stream, gpu=gpu, max_cells=max(0, MAX_CELLS - self._cells)
                 )
             self._doubts.extend(content.doubts)
-            part = content.samples
+            part = _renamed(stream, content.samples)
             self._cells += len(part) * (len(part.columns) + 2)
             if parts and len(part):
                 # Segments follow each other in time; one that does not is no continuation.
@@ -214,6 +215,15 @@ class Recording:
             if len(part):
                 parts.append(part)
         return Samples.concat(parts)
+
+
+def _renamed(stream: str, samples: Samples) -> Samples:
+    """*samples* with the columns of *stream* under the names that they have today."""
+    names = {name: RENAMED.get((stream, name), name) for name in samples.columns}
+    if all(new == name or new in samples.columns for name, new in names.items()):
+        return samples
+    columns = {names[name]: column for name, column in samples.columns.items()}
+    return Samples(samples.start_ns, samples.end_ns, columns)
 
 
 def open_recording(path: Path | str) -> Recording:

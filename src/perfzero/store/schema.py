@@ -41,6 +41,9 @@ EVENTS = "events.jsonl"
 STACKS = "stacks.json.gz"
 
 STREAMS = ("pm", "zoom", "gpm", "board", "host")
+RENAMED = {("gpm", "fma_active"): "fp32_active"}
+"""What early recordings called otherwise, by stream and column: GPM tells FP32 arithmetic only."""
+
 TIMES = ("start_ns", "end_ns")  # the first two columns of every stream
 
 # A recording may come from anyone. The limits are far above what perfzero writes, and low

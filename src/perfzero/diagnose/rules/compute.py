@@ -265,7 +265,7 @@ def latency_bound(e: Evidence) -> Finding | None:
         return None
     # A resource that was not measured may be the very limit.
     blind = (
-        math.isnan(e.dram_share) or math.isnan(e.level("tensor_active")) or math.isnan(e.level("fma_active"))
+        math.isnan(e.dram_share) or math.isnan(e.level("tensor_active")) or math.isnan(e.level(e.fma_pipe))
     )
     expected, stopped = gain.expect(
         e,

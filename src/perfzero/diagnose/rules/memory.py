@@ -111,7 +111,7 @@ def _reads_on(e: Evidence, share: float, traffic: str) -> Finding:
 
 def _uses_what_it_reads(e: Evidence) -> bool:
     """Whether there is arithmetic, and no more is fetched from memory than the SMs ask for."""
-    computes = float(np.fmax(e.while_busy("tensor_active"), e.while_busy("fma_active"))) >= SOME_WORK.value
+    computes = float(np.fmax(e.while_busy("tensor_active"), e.while_busy(e.fma_pipe))) >= SOME_WORK.value
     return computes and not e.reuse < ALL_USED.value
 
 
@@ -161,7 +161,7 @@ def l2_bound(e: Evidence) -> Finding | None:
 
 def _only_streams(e: Evidence) -> bool:
     """Whether the kernels move bytes and hardly compute: a chain of them may fuse into one."""
-    return all(e.while_busy(pipe) < SUBSTANTIAL.value for pipe in ("tensor_active", "fma_active"))
+    return all(e.while_busy(pipe) < SUBSTANTIAL.value for pipe in ("tensor_active", e.fma_pipe))
 
 
 def _severity(e: Evidence, share: float) -> Literal["info", "watch", "bad"]:

@@ -213,8 +213,8 @@ def _table(e: Evidence, name: str) -> Samples | None:
     """
     The samples that tell *name*: those of the windows, or all that were judged, or GPM's, or the board's.
 
-    What windows lack the report borrows from GPM, which counts the pipes otherwise (FP32 a third of it on an
-    H200): two runs with windows are not to differ by how much each of them had to borrow.
+    What windows lack the report borrows from GPM, whose averages are of other times: two runs with windows
+    are not to differ by how much each of them had to borrow.
     """
     if BY_NAME[name].origin == "board":
         return e.board if e.board.has(name) else None

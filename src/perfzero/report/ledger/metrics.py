@@ -51,6 +51,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("sm_active", "ratio", "gpu", "points", counter="sm_active"),
     Metric("tensor_active", "ratio", "gpu", "points", "more", "tensor_active", 0.001),
     Metric("fma_active", "ratio", "gpu", "points", "neither", "fma_active", 0.001),
+    Metric("fp32_active", "ratio", "gpu", "points", "neither", "fp32_active", 0.001),
     Metric("fp64_active", "ratio", "gpu", "points", "neither", "fp64_active", 0.001),
     Metric("dram_active", "ratio", "gpu", "points", "neither", "dram_active", 0.001),
     Metric("dram_read", "bytes/s", "gpu", "ratio", "neither", "dram_read_bytes", 1e9),

@@ -57,6 +57,7 @@ COMPARE: Mapping[str, str] = {
     "compare.metric.sm_active": "SMs active",
     "compare.metric.tensor_active": "tensor cores",
     "compare.metric.fma_active": "FP32 pipe",
+    "compare.metric.fp32_active": "FP32 arithmetic",
     "compare.metric.fp64_active": "FP64 pipe",
     "compare.metric.dram_active": "DRAM active",
     "compare.metric.dram_read": "DRAM reads",

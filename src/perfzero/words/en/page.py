@@ -129,6 +129,7 @@ PAGE: Mapping[str, str] = {
     "page.line_sm_active": "SMs",
     "page.line_tensor_active": "tensor",
     "page.line_fma_active": "FP32 pipe",
+    "page.line_fp32_active": "FP32 arithmetic",
     "page.line_dram_read_bytes": "read",
     "page.line_dram_write_bytes": "write",
     "page.line_dram_active": "share of peak",

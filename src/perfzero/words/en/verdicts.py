@@ -394,6 +394,7 @@ VERDICTS: Mapping[str, str] = {
     "fact.of_peak": "of the peak at the highest clock",
     "fact.per_day": "per day at this rate: idle, copying or communicating",
     "fact.nearest": "use of the busiest of DRAM, tensor and FP32 pipes, as a share of its practical roof",
+    "fact.fp32": "FP32 arithmetic alone, by GPM; fma_active also has the integer and FP16 work of that pipe",
     "fact.unused": "work that could use them does not",
     "fact.amplification": "DRAM bytes read per L2 byte",
     "fact.no_micro_step": "no part of a step repeats",

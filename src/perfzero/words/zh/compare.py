@@ -51,6 +51,7 @@ COMPARE: Mapping[str, str] = {
     "compare.metric.sm_active": "SM 活跃",
     "compare.metric.tensor_active": "张量核心",
     "compare.metric.fma_active": "FP32 流水线",
+    "compare.metric.fp32_active": "FP32 运算",
     "compare.metric.fp64_active": "FP64 流水线",
     "compare.metric.dram_active": "显存活跃",
     "compare.metric.dram_read": "显存读取",

@@ -120,6 +120,7 @@ PAGE: Mapping[str, str] = {
     "page.line_sm_active": "SM",
     "page.line_tensor_active": "张量核心",
     "page.line_fma_active": "FP32 流水线",
+    "page.line_fp32_active": "FP32 运算",
     "page.line_dram_read_bytes": "读",
     "page.line_dram_write_bytes": "写",
     "page.line_dram_active": "占峰值",

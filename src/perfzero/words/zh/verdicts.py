@@ -324,6 +324,7 @@ VERDICTS: Mapping[str, str] = {
     "fact.of_peak": "占最高时钟下峰值的比例",
     "fact.per_day": "照此速度每天：空闲、拷贝或通信",
     "fact.nearest": "DRAM、张量核心、FP32 流水线中最忙者的用量，占其实际屋顶的比例",
+    "fact.fp32": "仅 FP32 运算，来自 GPM；fma_active 还计入该流水线的整数和 FP16 工作",
     "fact.unused": "用得上它们的工作没有用",
     "fact.amplification": "L2 每一字节对应的 DRAM 读取字节数",
     "fact.no_micro_step": "步内没有重复的部分",
