@@ -82,6 +82,40 @@ def test_transposes_without_a_convolution_in_nchw_leave_it_open(tmp_path: Path) 
     assert program.seen("channels_last") is None
 
 
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        "fmha_cutlassF_bf16_aligned_64x128_rf_sm80",
+        "nvjet_sm90_tst_64x32_64x16_4x1_v_bz_splitK_bias_TNT",
+        "loop_convert_multiply_fusion",
+        "cudnn_generated_fort_native_sdpa_sm90_flash_fprop",
+    ],
+)
+def test_a_replay_in_which_nothing_convolves_does_not_need_channels_last(tmp_path: Path, kernel: str) -> None:
+    """A decode loop in a CUDA graph has no operators, but kernels with names."""
+    seen = Program(tmp_path).run("", "", [], BF16, kernel=kernel).seen("channels_last")
+
+    assert seen == Condition("channels_last", False, 0)
+
+
+@pytest.mark.parametrize(
+    ("operator", "kernel", "dtype"),
+    [
+        ("", "sm90_xmma_fprop_implicit_gemm_f32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x128x32", BF16),
+        ("", "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 128, true, 1, true>", BF16),
+        ("", "triton_poi_fused_convolution_relu_0", BF16),
+        ("mine::conv", "elses", BF16),
+        ("aten::cudnn_convolution", "gemm", FLOAT),
+    ],
+)
+def test_a_program_that_may_convolve_is_not_denied_it(
+    tmp_path: Path, operator: str, kernel: str, dtype: str
+) -> None:
+    program = Program(tmp_path).run("", operator, [], dtype, kernel=kernel)
+
+    assert program.run("fc", "aten::mm", [[512, 768], [768, 64]], BF16).seen("channels_last") is None
+
+
 @pytest.mark.parametrize("operator", ["", "flash::custom_conv"])
 def test_nothing_is_denied_of_a_program_that_the_trace_does_not_tell(tmp_path: Path, operator: str) -> None:
     """A replay has no operators, and what another library's compute is its own affair."""

@@ -110,6 +110,17 @@ def test_of_a_step_that_is_one_graph_the_kernels_are_named_and_its_modules_are_n
     assert all("by replay" in line for line in told)
 
 
+@pytest.mark.parametrize(("name", "offered"), [("decode", False), ("resnet50_fp32", True)])
+def test_channels_last_is_for_programs_that_convolve(name: str, offered: bool) -> None:
+    """Of a replay only the names of kernels tell; a ResNet-50 in float32 has convolutions in NCHW."""
+    [gpu] = report_of(name).gpus
+    starved = next(f for f in gpu.diagnosis.findings if f.rule == "tensor_starved")
+
+    assert starved.remedies
+    assert ("channels-last" in starved.remedies[0].text) == offered
+    assert offered or all("channels-last" not in remedy.text for remedy in starved.remedies)
+
+
 def test_trace_and_samples_are_on_one_clock_to_a_third_of_a_microsecond() -> None:
     """Kernels that begin after a gap, in samples of 23 us. The engine is at work before the first SM is."""
     onsets = benchmark("attribution/onsets.py")

@@ -29,7 +29,8 @@ the GPU's busy time, or it does not. Where the trace does not say it beyond doub
                      an activation with its norm, and spares all of their time at most
 
 All is judged by single calls (`CallRow`), never by what else goes by the same operator or module. A condition
-is denied only where little runs of which the trace does not say what it is.
+is denied only where little runs of which the trace does not say what it is; that of channels-last also where
+nothing convolves by the names of kernels, which are all that replays of graphs leave.
 
 Of attention step by step it is told what a fused kernel leaves of its time: `ATTENTION_LEFT`.
 """
@@ -37,6 +38,7 @@ Of attention step by step it is told what a fused kernel leaves of its time: `AT
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -94,6 +96,13 @@ ON_SCORES = frozenset({
 
 TRANSPOSES = ("nchwtonhwc", "nhwctonchw")
 
+CONVOLVES = re.compile(r"(?!.*sdpa).*(conv(?!ert)|fprop|[dw]grad|winograd|nchw|nhwc|im2col|cudnn)")
+"""
+In the names of kernels, small letters: those of convolutional networks. Of a ResNet-50 on an H200 cuDNN's have
+one of these in all kernels but some that multiply matrices (`cutlass_80_tensorop_s1688gemm`); a network has no
+such convolutions only. XLA's `convert` is none, and cuDNN's attention has `sdpa` in its name.
+"""
+
 
 def conditions(breakdown: Breakdown) -> Mapping[Topic, Condition]:
     """What the look behind *breakdown* tells of each topic; those of which it tells nothing are not there."""
@@ -106,7 +115,9 @@ def conditions(breakdown: Breakdown) -> Mapping[Topic, Condition]:
 def _channels_last(b: Breakdown) -> Condition | None:
     convolutions = [r for r in b.calls if is_convolution(r.call) and dtype_of(r.call) in HALF]
     if not convolutions:
-        return None
+        # Layouts are in the calls only, but kernels that convolve say so, in replays of graphs too.
+        some = share_of(r for r in b.calls if is_convolution(r.call) or _may_convolve(r))
+        return Condition("channels_last", False, 0.0) if some < NOTEWORTHY else None
     planar = [r for r in convolutions if _image_layout(r.call) == "NCHW"]
     transposes = share_of(r for r in b.calls if any(word in r.kernel.lower() for word in TRANSPOSES))
     if share_of(planar) >= NOTEWORTHY:
@@ -244,6 +255,11 @@ _ASKED: Sequence[Callable[[Breakdown], Condition | None]] = (
     _chains,
     traffic,
 )
+
+
+def _may_convolve(row: CallRow) -> bool:
+    """Whether a kernel of which no call says what it computes may be one of a convolutional network."""
+    return not _is_known(row) and CONVOLVES.match(f"{operator_of(row)} {row.kernel}".lower()) is not None
 
 
 def _denied(topic: Topic, b: Breakdown, *unclear: float) -> Condition | None:
