@@ -98,9 +98,9 @@ TRANSPOSES = ("nchwtonhwc", "nhwctonchw")
 
 CONVOLVES = re.compile(r"(?!.*sdpa).*(conv(?!ert)|fprop|[dw]grad|winograd|nchw|nhwc|im2col|cudnn)")
 """
-In the names of kernels, small letters: those of convolutional networks. Of a ResNet-50 on an H200 cuDNN's have
-one of these in all kernels but some that multiply matrices (`cutlass_80_tensorop_s1688gemm`); a network has no
-such convolutions only. XLA's `convert` is none, and cuDNN's attention has `sdpa` in its name.
+In the names of kernels, small letters: those of convolutional networks. Of a ResNet-50 on an H200 all of
+cuDNN's kernels have one of these but some that multiply matrices (`cutlass_80_tensorop_s1688gemm`), and no
+network has such convolutions only. XLA's `convert` is none, and cuDNN's attention has `sdpa` in its name.
 """
 
 
