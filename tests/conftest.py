@@ -95,6 +95,6 @@ def _open_files() -> frozenset[tuple[int, str]]:
         except FileNotFoundError:  # the descriptor of the listing itself
             continue
         # matplotlib keeps the fonts it has used open for the life of the process, at most 64.
-        if not target.endswith(".ttf"):
+        if not target.endswith((".ttf", ".ttc", ".otf")):
             found.add((int(name), target))
     return frozenset(found)

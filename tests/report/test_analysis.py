@@ -23,6 +23,7 @@ from perfzero.diagnose.verdict import Diagnosis
 from perfzero.errors import BrokenRecording, NoRecording, UsageError
 from perfzero.report import looks
 from perfzero.report.analysis import EVERY_FILE, FILES, NO_LOSS, analyze, explained, judged_report
+from perfzero.report.model import Report
 from perfzero.report.schema import schema
 from perfzero.report.terminal import words
 from perfzero.store.kineto import read_trace
@@ -70,6 +71,22 @@ def test_the_files_are_written_into_the_recording(tmp_path: Path, record: Record
     assert float(rows["gr_active"]["Value"]) == pytest.approx(0.42, abs=1e-4)
     assert (folder / "timeline.png").read_bytes().startswith(b"\x89PNG")
     assert len((folder / "timeline.csv").read_text().splitlines()) == 1 + 1996
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_picture_is_in_the_language_of_the_reader(
+    tmp_path: Path, record: Record, monkeypatch: pytest.MonkeyPatch, language: str
+) -> None:
+    asked: list[str] = []
+
+    def drawn(report: Report, *, language: str) -> bytes:
+        asked.append(language)
+        return b""
+
+    monkeypatch.setattr("perfzero.report.plots.timeline_png", drawn)
+    analyze(record(tmp_path / "run"), language=language)
+
+    assert asked == [language]
 
 
 def test_the_files_of_an_output_folder_leave_the_recording_alone(tmp_path: Path, record: Record) -> None:

@@ -6,15 +6,21 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
+from pathlib import Path
 
 import matplotlib.image
 import numpy as np
+import pytest
+from fontTools.fontBuilder import FontBuilder
+from fontTools.pens.ttGlyphPen import TTGlyphPen
+from matplotlib import font_manager
 
 from perfzero.diagnose.verdict import Diagnosis
 from perfzero.report.build import Judged, build
 from perfzero.report.model import Report, Span
-from perfzero.report.plots import timeline_png
+from perfzero.report.plots import font_for, hand, timeline_png
 from perfzero.values import Observation, Samples
+from perfzero.words.catalogue import catalogue
 
 Make = Callable[..., Report]
 
@@ -80,3 +86,123 @@ def test_several_gpus_stand_below_each_other(make_report: Make, starved: Diagnos
     one = pixels(timeline_png(make_report(starved)))
     two = pixels(timeline_png(make_report(starved, replace(starved, gpu=replace(starved.gpu, index=1)))))
     assert two.shape[0] > 1.6 * one.shape[0]
+
+
+CHINESE = sorted(
+    {*"".join(catalogue("zh").values()), *map(chr, range(33, 127)), *"°·–−×≤≥µ±…"} - {*" \n\ue000"}
+)
+
+
+def write_font(path: Path, characters: list[str]) -> str:
+    """A font in which each of *characters* is a square; its path."""
+    pen = TTGlyphPen(None)
+    for number, corner in enumerate(((100, 0), (100, 700), (800, 700), (800, 0))):
+        (pen.lineTo if number else pen.moveTo)(corner)
+    pen.closePath()
+    square, nothing = pen.glyph(), TTGlyphPen(None).glyph()
+    names = {ord(c): f"u{ord(c):04X}" for c in characters}
+    font = FontBuilder(1000, isTTF=True)
+    font.setupGlyphOrder([".notdef", "space", *names.values()])
+    font.setupCharacterMap({32: "space", **names})
+    font.setupGlyf({".notdef": nothing, "space": nothing, **dict.fromkeys(names.values(), square)})
+    font.setupHorizontalMetrics(dict.fromkeys([".notdef", "space", *names.values()], (900, 100)))
+    font.setupHorizontalHeader(ascent=800, descent=-200)
+    font.setupNameTable({"familyName": "Squares", "styleName": "Regular"})
+    font.setupOS2(sTypoAscender=800, sTypoDescender=-200, usWinAscent=800, usWinDescent=200)
+    font.setupPost()
+    font.save(path)
+    return str(path)
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files of all fonts of the system: none, until a test adds some."""
+    files: list[str] = []
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: list(files))
+    return files
+
+
+def drawn_in(report: Report) -> str:
+    panels = [(gpu, panel) for gpu in report.gpus for panel in gpu.timeline.panels]
+    return hand(report, panels, language="zh").say.language
+
+
+def test_chinese_is_drawn_where_a_font_has_all_of_its_characters(
+    make_report: Make, starved: Diagnosis, installed: list[str], tmp_path: Path
+) -> None:
+    report = make_report(starved)
+    installed.append(write_font(tmp_path / "NotoSansSC-Regular.ttf", CHINESE))
+
+    chinese = timeline_png(report, language="zh")  # a character without a shape would be a warning
+
+    assert drawn_in(report) == "zh"
+    assert share_of("#000000", pixels(chinese)) > share_of("#000000", pixels(timeline_png(report)))
+
+
+def test_without_a_font_for_chinese_the_picture_is_the_english_one(
+    make_report: Make, starved: Diagnosis, installed: list[str]
+) -> None:
+    report = make_report(starved)
+
+    assert drawn_in(report) == "en"
+    assert timeline_png(report, language="zh") == timeline_png(report)
+
+
+@pytest.mark.parametrize("missing", ["显", "%", "录", "预"])
+def test_a_font_that_lacks_one_character_of_what_is_drawn_is_not_used(
+    make_report: Make, starved: Diagnosis, installed: list[str], tmp_path: Path, missing: str
+) -> None:
+    report = make_report(starved)
+    without = [character for character in CHINESE if character != missing]
+    installed.append(write_font(tmp_path / "NotoSansSC-Regular.ttf", without))
+
+    assert drawn_in(report) == "en"
+
+
+def test_a_headline_with_characters_that_no_font_has_is_drawn_in_english(
+    make_report: Make, starved: Diagnosis, installed: list[str], tmp_path: Path
+) -> None:
+    installed.append(write_font(tmp_path / "NotoSansSC-Regular.ttf", CHINESE))
+
+    assert drawn_in(make_report(replace(starved, headline="训练 ok"))) == "zh"
+    assert drawn_in(make_report(replace(starved, headline="训练 \U0001f680"))) == "en"
+
+
+def test_of_several_fonts_the_best_that_can_be_read_is_taken(installed: list[str], tmp_path: Path) -> None:
+    broken = tmp_path / "NotoSansCJK-Regular.ttc"
+    broken.write_bytes(b"no font")
+    bold, usual, lesser, other = (
+        write_font(tmp_path / name, CHINESE)
+        for name in ("SourceHanSans-Bold.otf", "SourceHanSans-Regular.otf", "simhei.ttf", "Squares.ttf")
+    )
+
+    installed += [other, lesser, bold, str(broken), str(tmp_path / "NotoSansSC-gone.ttf")]
+    assert font_for("显存") == bold
+    installed.append(usual)
+    assert font_for("显存") == usual
+    installed[:] = [other]
+    assert font_for("显存") is None
+
+
+def test_several_gpus_are_named_in_chinese_too(
+    make_report: Make, starved: Diagnosis, installed: list[str], tmp_path: Path
+) -> None:
+    installed.append(write_font(tmp_path / "wqy-microhei.ttc", CHINESE))
+    report = make_report(starved, replace(starved, gpu=replace(starved.gpu, index=1)))
+
+    assert timeline_png(report, language="zh") != timeline_png(report)
+
+
+def test_a_picture_without_samples_says_so_in_chinese(
+    seen: Observation, silent: Diagnosis, installed: list[str], tmp_path: Path
+) -> None:
+    installed.append(write_font(tmp_path / "msyh.ttc", CHINESE))
+    nothing = Samples.empty()
+    blind = build([Judged(replace(seen, pm=nothing, gpm=nothing, board=nothing), silent)], recording="r")
+
+    assert timeline_png(blind, language="zh") != timeline_png(blind)
+
+
+def test_the_fonts_of_this_machine_can_be_looked_through(make_report: Make, starved: Diagnosis) -> None:
+    """Whatever they are, what is drawn has a shape: a character without one would be a warning."""
+    assert timeline_png(make_report(starved), language="zh")

@@ -59,7 +59,7 @@ def analyze(
     """
     Judge the recording at *path* and write the files into *output_dir*, by default its own folder.
 
-    The page, which is for people, is in *language*; all other files are English.
+    The page and the picture, which are for people, are in *language*; all other files are English.
 
     Raises NoRecording or BrokenRecording where there is nothing to judge, and UsageError where
     *output_dir* holds the results of another recording and *force* is off. A folder that
@@ -197,14 +197,14 @@ def _contents(report: Report, language: str) -> Iterator[tuple[str, Callable[[],
         yield BREAKDOWN_JSON, lambda: breakdown_json(report.breakdowns, recording=report.recording).encode()
     yield REPORT_HTML, lambda: html(report, language=language)
     yield "timeline.csv", lambda: timeline(report).encode()
-    yield "timeline.png", lambda: _png(report)
+    yield "timeline.png", lambda: _png(report, language)
 
 
-def _png(report: Report) -> bytes:
+def _png(report: Report, language: str) -> bytes:
     # matplotlib takes most of a second to load: only now, with the verdict already computed.
     from perfzero.report.plots import timeline_png
 
-    return timeline_png(report)
+    return timeline_png(report, language=language)
 
 
 def _refuse_results_of_another(report: Report, folder: Path) -> None:

@@ -94,6 +94,7 @@ class Panel:
     """
     One small plot: its axis (unit in `axis`), the practical limit (`roof`) where there is one.
 
+    Its words are sentences of `perfzero.words`, or names and units that are the same in all languages.
     `series` cover the whole recording in bins, `close` the close-up sample by sample.
     """
 

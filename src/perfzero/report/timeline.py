@@ -20,6 +20,7 @@ from perfzero.counters import BY_NAME
 from perfzero.diagnose.verdict import Steady
 from perfzero.report.model import Panel, Series, Span, Timeline
 from perfzero.values import FloatArray, Gpu, IntArray, Observation, Samples
+from perfzero.words.said import say
 
 TABLE_ROWS = 60_000
 """More rows per GPU than this are merged: a minute at 1 kHz stays whole and opens in any spreadsheet."""
@@ -183,39 +184,49 @@ def _panels(seen: Observation, close_up: Span | None) -> tuple[Panel, ...]:
 
     if seen.pm.has("dram_read_bytes"):
         memory = panel(
-            "Device memory",
+            say("plot.memory"),
             "TB/s",
-            _Line("read", "dram_read_bytes", "pm", 1e-12),
-            _Line("write", "dram_write_bytes", "pm", 1e-12),
+            _Line(say("plot.read"), "dram_read_bytes", "pm", 1e-12),
+            _Line(say("plot.write"), "dram_write_bytes", "pm", 1e-12),
             roof=_known(hardware.practical_dram_bytes_per_s(gpu) * 1e-12),
-            label="practical roof of read + write",
+            label=say("plot.roof_memory"),
         )
     else:
         # GPM, and chips without the byte counters, know only a share of the peak.
-        dram = _Line("read + write", "dram_active", "gpm", 100)
-        memory = panel("Device memory", "% of peak", dram, top=100.0)
+        dram = _Line(say("plot.read_write"), "dram_active", "gpm", 100)
+        memory = panel(say("plot.memory"), say("plot.of_peak"), dram, top=100.0)
     panels = (
         panel(
-            "Busy",
-            "% of time",
+            say("plot.busy"),
+            say("plot.of_time"),
             *_both("GR", "gr_active"),
             *_both("SM", "sm_active"),
-            *_both("tensor", "tensor_active"),
+            *_both(say("plot.tensor"), "tensor_active"),
             top=100.0,
         ),
         memory,
         panel(
             "PCIe",
             "GB/s",
-            *_both("to the GPU", "pcie_rx_bytes", 1e-9),
-            *_both("from the GPU", "pcie_tx_bytes", 1e-9),
+            *_both(say("plot.to_gpu"), "pcie_rx_bytes", 1e-9),
+            *_both(say("plot.from_gpu"), "pcie_tx_bytes", 1e-9),
             roof=_known(_pcie_roof(gpu) * 1e-9),
-            label="practical roof, each way",
+            label=say("plot.roof_link"),
         ),
-        panel("Kernel launches", "thousand/s", _Line("launches", "launches", "pm", 1e-3)),
-        panel("Power", "W", _Line("board", "power", "board"), roof=gpu.power_limit_w, label="limit"),
         panel(
-            "SM clock",
+            say("plot.kernel_launches"),
+            say("plot.thousands"),
+            _Line(say("plot.launches"), "launches", "pm", 1e-3),
+        ),
+        panel(
+            say("plot.power"),
+            "W",
+            _Line(say("plot.board"), "power", "board"),
+            roof=gpu.power_limit_w,
+            label=say("plot.limit"),
+        ),
+        panel(
+            say("plot.clock"),
             "GHz",
             _Line("NVML", "sm_clock", "board", 1e-9),
             _Line("PM", "gpc_clock", "pm", 1e-9),

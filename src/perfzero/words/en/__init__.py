@@ -10,6 +10,7 @@ from perfzero.words.en.compare import COMPARE
 from perfzero.words.en.files import FILES
 from perfzero.words.en.joints import JOINTS
 from perfzero.words.en.page import PAGE
+from perfzero.words.en.plots import PLOTS
 from perfzero.words.en.recorder import RECORDER
 from perfzero.words.en.remedies import REMEDIES
 from perfzero.words.en.reports import REPORTS
@@ -32,4 +33,5 @@ CATALOGUE: Mapping[str, str] = {
     **REMEDIES,
     **COMPARE,
     **TOP,
+    **PLOTS,
 }

@@ -10,6 +10,7 @@ from perfzero.words.zh.compare import COMPARE
 from perfzero.words.zh.files import FILES
 from perfzero.words.zh.joints import JOINTS
 from perfzero.words.zh.page import PAGE
+from perfzero.words.zh.plots import PLOTS
 from perfzero.words.zh.recorder import RECORDER
 from perfzero.words.zh.remedies import REMEDIES
 from perfzero.words.zh.reports import REPORTS
@@ -32,4 +33,5 @@ CATALOGUE: Mapping[str, str] = {
     **REMEDIES,
     **COMPARE,
     **TOP,
+    **PLOTS,
 }
