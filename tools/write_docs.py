@@ -63,7 +63,9 @@ def with_demo(readme: str, *, language: str) -> str:
     before, rest = readme.split(DEMO_BEGIN)
     _, after = rest.split(DEMO_END)
     report = judged_report(shipped_recordings()[DEFAULT])
-    report = replace(report, folder="/tmp/perfzero-demo-.../", files=FILES)
+    folder = "/tmp/perfzero-demo-..."
+    check = (report.next_command or "").replace(report.recording, folder)
+    report = replace(report, folder=f"{folder}/", files=FILES, next_command=check)
     printed = words(report, language=language, width=100).strip("\n")
     return f"{before}{DEMO_BEGIN}\n```\n{printed}\n```\n{DEMO_END}{after}"
 

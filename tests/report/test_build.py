@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
@@ -68,10 +69,23 @@ def test_an_unmeasured_cost_is_missing_and_not_zero(make_report: Make, starved: 
 
 
 def test_the_line_to_type_next_is_quoted_for_a_shell(make_report: Make, starved: Diagnosis) -> None:
+    process = make_report(starved).process
+    spaced = replace(process, command=("python", "my script.py"))
+    for recording, told in (("r", "r"), ("my runs/r", "'my runs/r'"), ("-r", "./-r")):
+        line = build([], recording=recording, process=spaced).next_command
+        assert line == f"perfzero run --against {told} -- python 'my script.py'"
+
+
+def test_the_line_to_type_next_checks_the_fix_against_this_very_recording(
+    make_report: Make, starved: Diagnosis
+) -> None:
+    """As the command line takes it apart: whatever was recorded since, it is compared with this one."""
     report = make_report(starved)
-    assert report.next_command == "perfzero run -- python train.py"
-    spaced = replace(report.process, command=("python", "my script.py"))
-    assert build([], recording="r", process=spaced).next_command == "perfzero run -- python 'my script.py'"
+    assert report.next_command is not None
+    words = shlex.split(report.next_command)
+    end = words.index("--")
+    assert words[:end] == ["perfzero", "run", "--against", report.recording]
+    assert words[end + 1 :] == list(report.process.command)
 
 
 def test_an_unknown_command_gives_no_line_to_type() -> None:

@@ -69,7 +69,7 @@ def test_a_starved_program_is_told_what_it_waits_for_and_what_to_do() -> None:
     assert report.gpus[0].diagnosis.verdict.rule == "input_starved"
     assert "58 % of the time" in screen
     assert "nvidia-smi said 57 %. The SMs worked 42 % of the time, the tensor cores 39 %." in screen
-    assert "Check perfzero run -- python train.py" in screen
+    assert "Check perfzero run --against r -- python train.py" in screen
 
 
 def test_the_shares_of_time_in_the_summary_are_the_ones_put_in() -> None:

@@ -57,7 +57,7 @@ def test_the_page_says_what_the_report_says() -> None:
     assert gpu["sure_text"] == "sure"
     assert gpu["gain"]["times"] == "1.9–2.3×"
     assert gpu["next"] == "memory bandwidth"
-    assert document["check"] == "perfzero run -- python train.py"
+    assert document["check"] == "perfzero run --against r -- python train.py"
     assert [(bar["key"], bar["text"]) for bar in gpu["truth"]] == [
         ("smi", "57 %"), ("sm", "37 %"), ("tensor", "14 %"), ("dram", "44 %"),
     ]  # fmt: skip

@@ -65,7 +65,7 @@ def build(
         process=process,
         watching=None if cost is None else _watching(cost, capped=any(map(_at_power_cap, judged))),
         doubts=tuple(dict.fromkeys(doubts)),
-        next_command=_next_command(process),
+        next_command=_next_command(process, recording),
         breakdowns=breakdowns or {},
         looked_at=looked_at or {},
     )
@@ -153,6 +153,13 @@ def _watching(cost: Cost, *, capped: bool) -> Watching:
     )
 
 
-def _next_command(process: Process) -> str | None:
-    """The line to type once a fix is in. An attached program has to be started anew, by its own command."""
-    return f"perfzero run -- {shlex.join(process.command)}" if process.command else None
+def _next_command(process: Process, recording: str) -> str | None:
+    """
+    The line to type once a fix is in, which ends with how that run compares with this *recording*.
+
+    An attached program has to be started anew, by its own command.
+    """
+    if not process.command:
+        return None
+    folder = f"./{recording}" if recording.startswith("-") else recording  # else it would be an option
+    return f"perfzero run --against {shlex.quote(folder)} -- {shlex.join(process.command)}"

@@ -112,12 +112,16 @@ def _worst(report: Report, gpu: GpuReport, say: Voice) -> Iterator[RenderableTyp
             yield Text(text.glued(say.tell(reason)))
     elif verdict.because:
         yield Text(text.glued(say("join.sentences").join(map(say.sentence, verdict.because))))
-    rows: list[_Line] = [*_actions(report, diagnosis, say), *_also(diagnosis, say)]
+    others: list[_Line] = [*_also(diagnosis, say)]
     if gpu.diagnosis.tier == "nvml":
-        rows.append((say("more"), say("ask_doctor"), ""))
-    if rows:
+        others.append((say("more"), say("ask_doctor"), ""))
+    # Apart, so that what stands at the right end of others leaves a command its whole line.
+    blocks = [
+        rows for rows in ([*_actions(diagnosis, say)], [*_checks(report, diagnosis, say)], others) if rows
+    ]
+    if blocks:
         yield ""
-        yield _labelled(rows)
+        yield from map(_labelled, blocks)
     if any(step.status != "unknown" for step in diagnosis.steps):
         yield ""
         yield _steps(diagnosis, say)
@@ -148,8 +152,8 @@ def _head(headline: str, word: str, say: Voice) -> RenderableType:
     return grid
 
 
-def _actions(report: Report, diagnosis: Diagnosis, say: Voice) -> Iterator[tuple[str, str, str]]:
-    """Do, or, Then, Check. A healthy program is told so, and nothing else."""
+def _actions(diagnosis: Diagnosis, say: Voice) -> Iterator[tuple[str, str, str]]:
+    """Do, or, Then. A healthy program is told so, and nothing else."""
     verdict = diagnosis.verdict
     if verdict is None:
         return
@@ -170,7 +174,14 @@ def _actions(report: Report, diagnosis: Diagnosis, say: Voice) -> Iterator[tuple
             yield "", say.tell(remedy.seen), ""
     if verdict.next_limit:
         yield say("then"), say("next_limit", limit=say.tell(verdict.next_limit)), ""
-    checks = [remedies[0].verify] if remedies and remedies[0].verify else []
+
+
+def _checks(report: Report, diagnosis: Diagnosis, say: Voice) -> Iterator[tuple[str, str, str]]:
+    """What to type once something was done, and what has to have moved then."""
+    verdict = diagnosis.verdict
+    if verdict is None or verdict.severity == "info" or verdict.undecided:
+        return
+    checks = [r.verify for r in verdict.remedies[:1] if r.verify]
     if report.next_command is not None:
         checks.insert(0, report.next_command)
     for place, check in enumerate(checks):
