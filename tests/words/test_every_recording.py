@@ -87,11 +87,21 @@ def test_no_line_of_chinese_begins_with_a_closing_mark(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=name)  # tables of layers are cut on purpose
-def test_the_end_of_a_line_of_evidence_is_not_cut(path: Path) -> None:
-    """Rich takes the space after wide characters for too much text, where nobody sees to it."""
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_end_of_a_line_of_evidence_is_not_cut(path: Path, language: str) -> None:
+    """
+    Rich takes the space after wide characters for too much text, where nobody sees to it, and cuts a margin
+    that is bound together and too long for a narrow screen.
+    """
     for width in (60, 75, 85, 100):
-        screen = words(judged(path), language="zh", width=width).splitlines()
-        assert [line for line in screen if line.endswith(" …")] == []
+        screen = words(judged(path), language=language, width=width).splitlines()
+        assert [line for line in screen if line.endswith("…")] == []
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=name)
+def test_a_margin_that_does_not_fit_a_line_is_broken_at_its_comma_and_no_number(path: Path) -> None:
+    for line in words(judged(path), width=60).splitlines():
+        assert re.search(r"(≥|≤|off by|off|healthy)$", line) is None
 
 
 SAYING: dict[type, tuple[str, ...]] = {

@@ -15,7 +15,8 @@ from io import StringIO
 from itertools import zip_longest
 from typing import TextIO
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -42,7 +43,7 @@ from perfzero.report.host_lines import lines as host_lines
 from perfzero.report.host_lines import overlapping
 from perfzero.report.model import GpuReport, Losses, Report, Truth, Watching
 from perfzero.report.voice import Voice
-from perfzero.words.said import CALLED_EN, clause, counted, joined
+from perfzero.words.said import clause, counted, joined
 
 _INDENT = 2
 _REMEDIES = 2
@@ -227,20 +228,36 @@ def _steps(diagnosis: Diagnosis, say: Voice) -> RenderableType:
     grid = Table.grid(padding=(0, 2), expand=True)
     grid.add_column(no_wrap=True)
     grid.add_column(no_wrap=True)
-    # Where characters are wide, rich takes a space at the end of a line for too much text, and cuts it.
-    grid.add_column(ratio=1, overflow="ellipsis" if say.language == CALLED_EN else "fold")
+    # Nothing is cut: rich takes a space after wide characters for too much text, too.
+    grid.add_column(ratio=1, overflow="fold")
     for step in diagnosis.steps:
-        evidence = Text(text.glued(say.tell(step.text)))
-        held = _held(step, say)
-        if held:
-            whole = held.replace(" ", text.GLUE)  # short enough to stay on one line
-            evidence.append(f" · {whole}" if step.text else whole, style="dim")
         grid.add_row(
             Text(f"{step.number} {say.tell(step.question)}"),
             Text(say.tell(step.answer), style=_COLOUR[step.status]),
-            evidence,
+            _Evidence(say.tell(step.text), _held(step, say)),
         )
     return grid
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """What was `seen`, and what it is `held` against: on one line, or broken at its comma."""
+
+    seen: str
+    held: str
+
+    def _fitted(self, columns: int) -> Text:
+        held = self.held.replace(" ", text.GLUE)
+        if text.width(self.held) > columns:
+            held = held.replace(f",{text.GLUE}", ", ").replace("，", f"，{text.BREAK}")
+        seen = Text(text.glued(self.seen))
+        return seen.append(f" · {held}" if self.seen and held else held, style="dim")
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self._fitted(options.max_width)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement.get(console, options, self._fitted(options.max_width))
 
 
 def _held(step: StepAnswer, say: Voice) -> str:
