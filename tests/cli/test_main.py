@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Annotated
 
@@ -14,7 +15,9 @@ import typer
 
 import perfzero
 from perfzero.cli import main as program
-from perfzero.errors import DeviceBusy, NoRecording, UsageError
+from perfzero.cli.compare import FAILED
+from perfzero.cli.ending import ENDING
+from perfzero.errors import DeviceBusy, NoRecording, PerfzeroError, UsageError
 
 Install = Callable[[Callable[..., object]], None]
 
@@ -108,6 +111,24 @@ def test_an_error_of_ours_is_one_message_and_its_own_exit_code(
 
     assert program.main(["probe"]) == code
     assert capsys.readouterr().err == f"perfzero: {error}\n"
+
+
+def kinds(of: type[PerfzeroError]) -> Iterator[type[PerfzeroError]]:
+    yield of
+    for kind in of.__subclasses__():
+        yield from kinds(kind)
+
+
+def test_the_table_of_exit_codes_has_all_that_the_code_can_end_with_and_no_other() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "README.md").read_text()
+    table = page.partition("| code | means |\n")[2].partition("\n\n")[0]
+    written = [int(row.split("|")[1]) for row in table.splitlines()[1:]]
+
+    ours = {kind.exit_code for kind in kinds(PerfzeroError) if kind.__module__ == "perfzero.errors"}
+    signals = {128 + number for number in ENDING}
+    assert written == sorted(
+        {0, 1, program.USAGE, FAILED, program.INTERRUPTED, program.PIPE_CLOSED} | ours | signals
+    )
 
 
 @pytest.mark.parametrize("ending", [None, 0, 3, 11])
