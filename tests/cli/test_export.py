@@ -14,7 +14,7 @@ import sys
 import termios
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -303,6 +303,38 @@ def test_a_full_disk_is_told_with_what_to_type_and_leaves_nothing(
     assert "could not be written: File too large" in told
     assert f"perfzero export {other} --format {kind} -o OUT" in told
     assert names(other) == before
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("why", ["full", "interrupted", "a long name"])
+def test_folders_that_were_made_for_an_export_that_failed_are_gone_again(
+    kind: str, why: str, other: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "there").mkdir()
+    to = tmp_path / "there" / "a" / "b" / ("c" * 300 if why == "a long name" else "c")
+    before = names(tmp_path)
+    if why == "interrupted":
+        monkeypatch.setattr(perfetto, "_host", interrupted)
+        monkeypatch.setattr(tables, "_events", interrupted)
+    with small_disk() if why == "full" else nullcontext():
+        assert run(other, "--format", kind, "-o", to) != 0
+    assert names(tmp_path) == before
+    assert list((tmp_path / "there").iterdir()) == []
+
+
+def test_of_folders_that_were_made_for_it_those_stay_that_somebody_else_uses(
+    other: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        (tmp_path / "a" / "mine.txt").write_text("mine")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tables, "_events", interrupted)
+    assert run(other, "--format", "csv", "-o", tmp_path / "a" / "b" / "c") == 130
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["mine.txt"]
 
 
 def test_a_folder_that_is_not_there_yet_is_made(recording: Path, tmp_path: Path, run: Run) -> None:

@@ -100,6 +100,7 @@ def export(
 
     # Only now: numpy and Arrow take longer to load than a usage error should take to be told.
     from perfzero.report.analysis import judged_report
+    from perfzero.report.atomic import folder_for
     from perfzero.store.reader import open_recording
 
     recording = open_recording(path)
@@ -113,8 +114,8 @@ def export(
         tell(say("export.judging"))
         report = judged_report(path)
         try:
-            to.parent.mkdir(parents=True, exist_ok=True)
-            said = _write(kind, path, report, to, every_sample=every_sample, tell=tell)
+            with folder_for(to):
+                said = _write(kind, path, report, to, every_sample=every_sample, tell=tell)
         except OSError as error:
             # Arrow puts its own words around the system's.
             why = os.strerror(error.errno) if error.errno else str(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import tempfile
@@ -23,6 +24,26 @@ def write_whole(path: Path, content: bytes) -> None:
     """
     with whole_file(path) as file:
         file.write(content)
+
+
+@contextmanager
+def folder_for(path: Path) -> Iterator[None]:
+    """
+    The folder that *path* goes into, made with those above it where they are missing.
+
+    If the block ends in any other way than by its end, those that were made are gone again, if nobody else
+    has put anything there.
+    """
+    above = path.parent
+    made = list(itertools.takewhile(lambda folder: not os.path.lexists(folder), (above, *above.parents)))
+    try:
+        above.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for folder in made:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
 
 
 @contextmanager
