@@ -44,6 +44,7 @@ def play(
     settled_at=8.0,
     capped=False,
     works_at=1.0,
+    rests=(math.inf, math.inf),
     fails_until=0.0,
     no_zoom=False,
     settled_again_at=math.inf,
@@ -66,7 +67,10 @@ def play(
         if now - step < settled_again_at <= now:
             policy.settled_again(now)
         sampling = now < ends_at
-        action = policy.decide(Situation(now, now >= works_at, now >= settled_at, capped, session, sampling))
+        rested_s = now - rests[0] if rests[0] <= now < rests[1] else 0.0
+        action = policy.decide(
+            Situation(now, now >= works_at, now >= settled_at, capped, session, sampling, rested_s)
+        )
         if action.verb == "open":
             if now < fails_until or (action.zoom and no_zoom):
                 policy.failed(now, zoom=action.zoom)
@@ -129,6 +133,24 @@ def test_windows_become_longer_for_what_does_not_settle_since_it_may_work_in_bur
 def test_a_program_that_never_settles_is_looked_at_closely_after_thirty_seconds():
     dense = [at for at, kind, _ in play(settled_at=1e9).windows if kind == "dense"]
     assert DEFAULTS.warmup_max_s <= dense[0] - 1.0 < DEFAULTS.warmup_max_s + 1.0
+
+
+def test_a_long_rest_begins_the_thirty_seconds_anew_and_the_rarer_windows_too():
+    played = play(settled_at=1e9, rests=(3.0, 60.0))
+    dense = [at for at, kind, _ in played.windows if kind == "dense"]
+    assert 60.0 + DEFAULTS.warmup_max_s - 1.0 < dense[0] < 60.0 + DEFAULTS.warmup_max_s + 3.0
+    assert {length for at, _, length in played.windows if 20.0 < at < 60.0} == {DEFAULTS.window_s}
+
+
+def test_a_short_rest_does_not():
+    short = play(settled_at=1e9, rests=(3.0, 2.5 + DEFAULTS.rest_s))
+    assert short.windows == play(settled_at=1e9).windows
+
+
+def test_what_works_in_single_bursts_far_apart_is_looked_at_closely_in_the_end():
+    played = play(settled_at=1e9, rests=(3.0, 1e9), seconds=400.0)
+    dense = [at for at, kind, _ in played.windows if kind == "dense"]
+    assert DEFAULTS.warmup_longest_s <= dense[0] - 1.0 < DEFAULTS.warmup_longest_s + 5.0
 
 
 def test_at_the_power_cap_the_session_is_closed_between_rare_windows():

@@ -14,6 +14,8 @@ windows become rarer as a run goes on and repeats itself.
                                                                         session closed between
 
 What has not settled after 8 s of work may work in bursts: far from the cap its windows last 2 s.
+After 30 s of work a program is taken to be steady even so. A long rest (a compiler at work, a data set
+being read) begins these spans anew, for what comes after it is not what was before.
 
 A look inside the program has a burst beside it (`CloseUp`), whose session is open until the look is over.
 
@@ -90,7 +92,9 @@ class Defaults:
     unsettled_window_s: float = 2.0
     dense_s: float = 10.0  # so that a verdict comes soon after warm-up
     zoom_after_s: float = 3.0  # of dense sampling, so that short runs have their zoom too
-    warmup_max_s: float = 30.0  # the fallback of spec S10
+    warmup_max_s: float = 30.0  # of work without a long rest: the fallback of spec S10
+    rest_s: float = 10.0  # no work for so long is no part of a loop: torch.compile rests 30 s, and more
+    warmup_longest_s: float = 300.0  # with all rests; then the work may be single bursts, far apart
     again_s: float = 5.0  # a close look at a second level; the first has cost what it cost
     capped_first_s: float = 4.0  # it has to carry a verdict, and see once what happens every 2 to 3 s
     capped_window_s: float = 1.0
@@ -128,6 +132,7 @@ class Situation:
     capped: bool  # the board is at its power cap, or near it
     session: Literal["none", "opening", "window", "zoom"]  # the open session, by what it is made for
     sampling: bool
+    rested_s: float = 0.0  # for how long the GPU has had nothing to do
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +171,7 @@ class Policy:
         self._settings = settings
         self._d = defaults
         self._worked_at: float | None = None
+        self._spell_at = 0.0  # when the work without a long rest began
         self._steady = False
         self._begun = False  # a window, yet
         self._next_at = 0.0
@@ -204,7 +210,7 @@ class Policy:
         return not self._steady_sampled_s or not self._zoomed or now_s < self._close_until
 
     def settled_again(self, now_s: float) -> None:
-        """The program has settled at another level than that which was looked at closely."""
+        """The program has settled, and not at what was looked at closely."""
         if not self._steady or self._looked_again:
             return
         self._looked_again = True
@@ -316,7 +322,7 @@ class Policy:
         if not s.working or s.now_s < self._blocked_until:
             return NOTHING
         if self._worked_at is None:
-            self._worked_at = self._next_at = s.now_s
+            self._worked_at = self._next_at = self._spell_at = s.now_s
         self._mind_steadiness(s)
         if self.close_up is not None:
             return self._go_on_with(self.close_up, s)
@@ -361,7 +367,11 @@ class Policy:
     def _mind_steadiness(self, s: Situation) -> None:
         if self._steady or self._worked_at is None or not s.working:
             return
-        if s.settled or s.now_s - self._worked_at >= self._d.warmup_max_s:
+        d = self._d
+        if s.rested_s >= d.rest_s:
+            self._spell_at = s.now_s
+        worked, waited = s.now_s - self._spell_at, s.now_s - self._worked_at
+        if s.settled or worked >= d.warmup_max_s or waited >= d.warmup_longest_s:
             self._steady = True
             self._steady_at = s.now_s
             if not self._explicit:
@@ -418,8 +428,7 @@ class Policy:
             close_look = first
         elif not self._steady:
             pause = d.warming_every_s
-            assert self._worked_at is not None
-            if s.now_s - self._worked_at >= d.unsettled_after_s:
+            if s.now_s - self._spell_at >= d.unsettled_after_s:
                 length = max(d.unsettled_window_s, self._window_s)
         elif dense_left > 0:
             kind, close_look = "dense", True

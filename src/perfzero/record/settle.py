@@ -119,6 +119,7 @@ class Settling:
     def __init__(self) -> None:
         self._readings: deque[tuple[float, float, tuple[float, ...]]] = deque()
         self._last_s: float | None = None
+        self._worked_s: float | None = None
         self._rising_s = 0.0  # for how long it was calm but for a rise
         self.settled_at: float | None = None
         self.settled_again_at: float | None = None
@@ -130,6 +131,8 @@ class Settling:
         since_s = 0.5 if self._last_s is None else min(max(1e-3, now_s - self._last_s), SPAN_S + 0.5)
         self._last_s = now_s
         self._readings.append((now_s, since_s, tuple(channels)))
+        if channels[0] > ACTIVE or self._worked_s is None:
+            self._worked_s = now_s
         while now_s - self._readings[0][0] > TURNS_S + 1.0:
             self._readings.popleft()
         if self.settled_at is None and self.working and self._settled(now_s):
@@ -159,6 +162,11 @@ class Settling:
             if channels[0] > ACTIVE:
                 return True
         return False
+
+    @property
+    def rested_s(self) -> float:
+        """For how long the GPU has had nothing to do: since a reading saw it work, or the first."""
+        return 0.0 if self._last_s is None or self._worked_s is None else self._last_s - self._worked_s
 
     def _level_now(self, now_s: float) -> _Level | None:
         """The mean of each channel over the last span; None of what takes turns."""

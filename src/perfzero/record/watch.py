@@ -47,6 +47,12 @@ GPM_EARLY_EVERY_S = 0.5
 BOARD_EVERY_S = (1.0, 2.0, 4.0)
 """By how calm the run is; a reading costs up to 5 ms of CPU in a virtual machine."""
 
+SETTLES_LATE_S = 120.0
+"""
+For so long a program that was taken to be steady without having settled may still do it (torch.compile tries
+kernels for a minute, and more); it is read every second meanwhile.
+"""
+
 WAITING_AFTER_S = 60.0
 """A program that has not come to any GPU by then may take hours: from now on look every ..."""
 
@@ -303,6 +309,7 @@ class GpuWatch:
                 capped=self._is_capped(now_s),
                 session=sampling.session,
                 sampling=sampling.in_window,
+                rested_s=self._settling.rested_s,
             )
         )
         if action.verb == "open":
@@ -411,12 +418,16 @@ class GpuWatch:
     @property
     def _warming(self) -> bool:
         """Whether the program has not settled, or seems to leave the level at which it had."""
-        return (self._settling.settled_at is None and not self._never_settled) or self._settling.doubted
+        taken = self._policy.steady_at_s is not None
+        return (self._settling.settled_at is None and not taken) or self._settling.doubted
 
     @property
     def _never_settled(self) -> bool:
-        """Whether it was taken to be steady without having settled: no level is waited for any more."""
-        return self._settling.settled_at is None and self._policy.steady_at_s is not None
+        """Whether it was taken to be steady without having settled, and has not done so for long after."""
+        steady_at_s = self._policy.steady_at_s
+        if self._settling.settled_at is not None or steady_at_s is None:
+            return False
+        return self._now_s > steady_at_s + SETTLES_LATE_S
 
     def _board_every_s(self, now_s: float) -> float:
         if self._resting:
@@ -478,7 +489,12 @@ class GpuWatch:
             self._unclaimed = 0 if claimed else self._unclaimed + 1
         if self._kept and self._settling.settled_at is not None and not self._told_settled:
             self._told_settled = True
-            self._say(say("watch.warm", gpu=self.gpu.index, seconds=f"{now_s:.0f}"))
+            late = self._sampling.wanted and self._policy.steady_at_s is not None
+            if late:  # it was taken to be steady, and had not settled
+                self._told_again = True
+                self._look_again(now_s)
+            else:
+                self._say(say("watch.warm", gpu=self.gpu.index, seconds=f"{now_s:.0f}"))
         if self._kept and self._settling.settled_again_at is not None and not self._told_again:
             self._told_again = True
             self._look_again(now_s)
