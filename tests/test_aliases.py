@@ -6,6 +6,7 @@ import pytest
 
 from perfzero.aliases import ALIASES, DCGM_FIELDS, known_names, nearest_names, resolve
 from perfzero.counters import BY_NAME, COUNTERS, Counter
+from perfzero.words.said import Said
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -150,6 +151,10 @@ def test_an_alias_leads_to_a_counter_that_exists_and_hides_none() -> None:
 
 def test_an_alias_without_a_counter_says_why() -> None:
     assert [a.name for a in ALIASES if a.counter is None and not a.note] == []
+
+
+def test_a_note_is_a_sentence_that_can_be_told_in_another_language() -> None:
+    assert [a.name for a in ALIASES if a.note and not isinstance(a.note, Said)] == []
 
 
 def test_a_note_is_made_of_sentences() -> None:

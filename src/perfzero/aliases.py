@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from perfzero.counters import BY_NAME, COUNTERS, Counter
+from perfzero.words.said import joined, listed, say
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,74 +105,58 @@ class Alias:
     note: str
 
 
-_SMI = (
-    "nvidia-smi counts the time in which some kernel was running, however small, waits for memory included; "
-    "sm_active and tensor_active say what worked."
-)
-_MEM_COPY = (
-    "The share of time in which memory was accessed at all, not of its bandwidth: see dram_read_bytes, "
-    "dram_write_bytes and dram_active."
-)
-_SASS = (
-    "A count that needs the kernels patched (SASS instrumentation), so it cannot be sampled; the use of the "
-    "pipe answers what it is asked for."
-)
-_FLOP = "FLOP are fadd + fmul + 2 x ffma, and nearly all arithmetic of deep learning is ffma."
-_NO_SUCH = "No chip from Turing to Rubin has a metric of this name"
-_TENSOR = (
-    f"{_NO_SUCH}; instruction counts of tensor cores do not compare across chips, the cycles of the pipe do."
-)
-_LEGACY = "An event of Kepler to Pascal"
-_L2 = (
-    "PM sampling refuses the name on most chips; the SMs' sectors of all operations are sampled "
-    "instead. Many sectors per byte of DRAM are a good sign."
-)
-_BIT = "One bit of the clock event reasons; here the share of readings in which it was set."
+_SMI = say("alias.smi")
+_MEM_COPY = say("alias.mem_copy")
+_FLOP = say("alias.flop")
+_SASS = joined("join.sentences", [say("alias.sass"), _FLOP])
+_NO_SUCH = joined("join.sentences", [say("alias.no_such"), _FLOP])
+_TENSOR = say("alias.no_such_tensor")
+_L2 = say("alias.l2_operations")
+_BIT = say("alias.bit")
+_NO_TLB = say("alias.no_tlb")
 
 ALIASES: tuple[Alias, ...] = (
     # legacy events, and names often quoted that never existed
-    Alias("inst_executed", "sm_issue", f"{_LEGACY}; today sm__inst_executed."),
-    Alias("inst_issued", "sm_issue", f"{_LEGACY}; today sm__inst_issued."),
-    Alias("inst_issued1", "sm_issue", f"{_LEGACY}; today sm__inst_issued."),
-    Alias("inst_issued2", "sm_issue", f"{_LEGACY}; dual issue is gone since Volta."),
-    Alias("active_warps", "warps_active", f"{_LEGACY}."),
-    Alias("active_cycles", "sm_active", f"{_LEGACY}; as a share of the elapsed ones."),
-    Alias("elapsed_cycles_sm", "gpc_clock", f"{_LEGACY}; cycles per second are the clock."),
-    Alias("sm__inst_executed", "sm_issue", "The same instructions, as a share of the issue peak."),
-    Alias("smsp__inst_executed", "sm_issue", "The same instructions, as a share of the issue peak."),
-    Alias("sm__inst_issued", "sm_issue", "Issued and executed differ by replays only."),
-    Alias("sm__cycles_elapsed", "sm_active", "The denominator: sm_active is already active over elapsed."),
-    Alias("sm__active_cycles", "sm_active", f"{_NO_SUCH}; meant is sm__cycles_active."),
-    Alias("gr__cycles_elapsed", "gr_active", "The denominator: gr_active is already active over elapsed."),
-    Alias("gpu__time_active", "gr_active", "The same as a share of time."),
+    Alias("inst_executed", "sm_issue", say("alias.legacy_today", name="sm__inst_executed")),
+    Alias("inst_issued", "sm_issue", say("alias.legacy_today", name="sm__inst_issued")),
+    Alias("inst_issued1", "sm_issue", say("alias.legacy_today", name="sm__inst_issued")),
+    Alias("inst_issued2", "sm_issue", say("alias.legacy_dual")),
+    Alias("active_warps", "warps_active", say("alias.legacy")),
+    Alias("active_cycles", "sm_active", say("alias.legacy_elapsed")),
+    Alias("elapsed_cycles_sm", "gpc_clock", say("alias.legacy_clock")),
+    Alias("sm__inst_executed", "sm_issue", say("alias.of_issue_peak")),
+    Alias("smsp__inst_executed", "sm_issue", say("alias.of_issue_peak")),
+    Alias("sm__inst_issued", "sm_issue", say("alias.replays")),
+    Alias("sm__cycles_elapsed", "sm_active", say("alias.denominator", counter="sm_active")),
+    Alias("sm__active_cycles", "sm_active", say("alias.no_such_meant", name="sm__cycles_active")),
+    Alias("gr__cycles_elapsed", "gr_active", say("alias.denominator", counter="gr_active")),
+    Alias("gpu__time_active", "gr_active", say("alias.of_time")),
     Alias(
         "l1_tex__t_sectors_op_read",
         None,
-        f"{_NO_SUCH}; meant is l1tex__t_sectors, which is not sampled. What leaves the L1 is l2_sectors.",
+        say("alias.no_such_l1"),
     ),
     Alias(
         "l1tex__t_sectors_op_read",
         None,
-        "PM sampling refuses it. What leaves the L1 is l2_sectors.",
+        say("alias.refused_l1"),
     ),
     Alias("lts__t_sectors_op_read", "l2_sectors", _L2),
     Alias("lts__t_sectors_op_write", "l2_sectors", _L2),
     Alias(
         "lts__t_sectors",
         "l2_sectors",
-        "On chips with a divided L2 it also counts the traffic between the halves; l2_sectors does not.",
+        say("alias.l2_divided"),
     ),
-    Alias("lts__t_bytes", "l2_sectors", "32 bytes a sector."),
-    Alias(
-        "lts__t_sector_hit_rate", "l2_hit", "Needs two passes; l2_hit is the rate that fits the single pass."
-    ),
+    Alias("lts__t_bytes", "l2_sectors", say("alias.sector")),
+    Alias("lts__t_sector_hit_rate", "l2_hit", say("alias.l2_two_passes")),
     Alias(
         "lts__average_t_sector_op_read_lookup_hit",
         "l2_hit",
-        "Needs two passes; l2_hit is the rate that fits the single pass.",
+        say("alias.l2_two_passes"),
     ),
     *(
-        Alias(f"{unit}__sass_thread_inst_executed_op_{op}_pred_on", counter, f"{_SASS} {_FLOP}")
+        Alias(f"{unit}__sass_thread_inst_executed_op_{op}_pred_on", counter, _SASS)
         for unit in ("sm", "smsp")
         for op, counter in (
             ("fadd", "fma_active"),
@@ -186,7 +171,7 @@ ALIASES: tuple[Alias, ...] = (
         )
     ),
     *(
-        Alias(f"sm__inst_executed_op_{op}_pred_on", counter, f"{_NO_SUCH}. {_FLOP}")
+        Alias(f"sm__inst_executed_op_{op}_pred_on", counter, _NO_SUCH)
         for op, counter in (
             ("fadd", "fma_active"),
             ("fmul", "fma_active"),
@@ -204,59 +189,60 @@ ALIASES: tuple[Alias, ...] = (
     Alias(
         "sm__inst_executed_pipe_tensor",
         "tensor_active",
-        "Needs two passes, and on H100 counts no warp-group products; the cycles of the pipe count all.",
+        say("alias.tensor_two_passes"),
     ),
     Alias(
         "sm__inst_executed_pipe_tensor_op_hmma",
         "tensor_fp_active",
-        "On H100 it counts no warp-group products (gmma); the cycles of the pipe count all.",
+        say("alias.tensor_no_gmma"),
     ),
-    Alias("sm__inst_executed_pipe_tensor_op_imma", "tensor_int_active", "Cycles instead of instructions."),
-    Alias("sm__inst_executed_pipe_tensor_op_dmma", "tensor_fp64_active", "Cycles instead of instructions."),
+    Alias("sm__inst_executed_pipe_tensor_op_imma", "tensor_int_active", say("alias.cycles")),
+    Alias("sm__inst_executed_pipe_tensor_op_dmma", "tensor_fp64_active", say("alias.cycles")),
     Alias(
         "sm__inst_executed_pipe_tensor_op_gmma",
         "tensor_active",
-        "Exists on H100 only, and PM sampling refuses it there; the cycles of the pipe count all.",
+        say("alias.tensor_gmma"),
     ),
-    Alias("sm__pipe_tensor_cycles_active", "tensor_active", "Sampled in its realtime form."),
-    Alias("pcie__bytes", None, f"{_NO_SUCH}; see pcie_rx_bytes and pcie_tx_bytes."),
-    Alias("pcie__bytes_read", "pcie_rx_bytes", f"{_NO_SUCH}; meant is pcie__read_bytes."),
-    Alias("pcie__bytes_write", "pcie_tx_bytes", f"{_NO_SUCH}; meant is pcie__write_bytes."),
-    Alias("pcie__bytes_rx", "pcie_rx_bytes", f"{_NO_SUCH}; meant is pcie__read_bytes."),
-    Alias("pcie__bytes_tx", "pcie_tx_bytes", f"{_NO_SUCH}; meant is pcie__write_bytes."),
-    Alias("dram__bytes", None, "Sampled as two: dram_read_bytes and dram_write_bytes."),
-    Alias("dram__throughput", "dram_active", "With PM sampling: dram_read_bytes and dram_write_bytes."),
-    Alias("dram__read_throughput", "dram_read_bytes", "The same as a share of the peak."),
-    Alias("dram__write_throughput", "dram_write_bytes", "The same as a share of the peak."),
+    Alias("sm__pipe_tensor_cycles_active", "tensor_active", say("alias.realtime")),
+    Alias("pcie__bytes", None, say("alias.no_such_pcie")),
+    Alias("pcie__bytes_read", "pcie_rx_bytes", say("alias.no_such_meant", name="pcie__read_bytes")),
+    Alias("pcie__bytes_write", "pcie_tx_bytes", say("alias.no_such_meant", name="pcie__write_bytes")),
+    Alias("pcie__bytes_rx", "pcie_rx_bytes", say("alias.no_such_meant", name="pcie__read_bytes")),
+    Alias("pcie__bytes_tx", "pcie_tx_bytes", say("alias.no_such_meant", name="pcie__write_bytes")),
+    Alias("dram__bytes", None, say("alias.dram_two")),
+    Alias("dram__throughput", "dram_active", say("alias.dram_pm")),
+    Alias("dram__read_throughput", "dram_read_bytes", say("alias.of_peak")),
+    Alias("dram__write_throughput", "dram_write_bytes", say("alias.of_peak")),
     # what perfzero and others have called things
-    Alias("occupancy", "warps_active", "Achieved occupancy over time, not the theoretical one."),
+    Alias("occupancy", "warps_active", say("alias.occupancy")),
     Alias("warps_inflight", "warps_active", ""),
     Alias("kernel_launches", "launches", ""),
     Alias(
         "host_starved",
         "queue_empty",
-        "An empty queue also means a wait for a copy: look at ce_active and gr_active first.",
+        say("alias.queue"),
     ),
     Alias(
         "tlb",
         None,
-        "No chip has a public counter of the TLB or MMU. Scattered access shows as a low l2_hit with high "
-        "dram_read_bytes.",
+        joined("join.sentences", [_NO_TLB, say("alias.scattered")]),
     ),
-    Alias("tlb_miss", None, "No chip has a public counter of the TLB or MMU."),
+    Alias("tlb_miss", None, _NO_TLB),
     # Nsight Systems: rows that are parts of a counter, and older spellings
     Alias("SM Active", "sm_active", ""),
     Alias("DRAM Read Throughput", "dram_read_bytes", ""),
     Alias("DRAM Write Throughput", "dram_write_bytes", ""),
-    Alias("Tensor Active / FP16 Active", "tensor_active", "Turing counts both in one."),
+    Alias("Tensor Active / FP16 Active", "tensor_active", say("alias.turing")),
     *(
-        Alias(f"NVLink {way} {what} {kind} Data", f"nvlink_{way.lower()}_bytes", "One of four parts.")
+        Alias(f"NVLink {way} {what} {kind} Data", f"nvlink_{way.lower()}_bytes", say("alias.part"))
         for way in ("RX", "TX")
         for what in ("Requests", "Responses")
         for kind in ("User", "Protocol")
     ),
     Alias(
-        "NVML_GPM_METRIC_DFMA_TENSOR_UTIL", "tensor_fp64_active", "Beside NVML_GPM_METRIC_DMMA_TENSOR_UTIL."
+        "NVML_GPM_METRIC_DFMA_TENSOR_UTIL",
+        "tensor_fp64_active",
+        say("alias.beside", name="NVML_GPM_METRIC_DMMA_TENSOR_UTIL"),
     ),
     Alias("NVLink RX Bandwidth", "nvlink_rx_bytes", ""),
     Alias("NVLink TX Bandwidth", "nvlink_tx_bytes", ""),
@@ -265,9 +251,9 @@ ALIASES: tuple[Alias, ...] = (
     Alias("gpu-util", "smi_utilization", _SMI),
     Alias("utilization.memory", None, _MEM_COPY),
     Alias("DCGM_FI_DEV_MEM_COPY_UTIL", None, _MEM_COPY),
-    Alias("clocks.sm", "sm_clock", "gpc_clock is the measured one."),
-    Alias("clocks.current.sm", "sm_clock", "gpc_clock is the measured one."),
-    Alias("clocks.gr", "sm_clock", "gpc_clock is the measured one."),
+    Alias("clocks.sm", "sm_clock", say("alias.measured_clock")),
+    Alias("clocks.current.sm", "sm_clock", say("alias.measured_clock")),
+    Alias("clocks.gr", "sm_clock", say("alias.measured_clock")),
     Alias("clocks.mem", "memory_clock", ""),
     Alias("clocks.current.memory", "memory_clock", ""),
     Alias("power.draw", "power", ""),
@@ -304,7 +290,7 @@ def resolve(name: str) -> Resolution:
     key = asked.lower()
     found = _canonical(key) or _explained(key) or _numbered(key) or _elsewhere(key) or _trimmed(key)
     if found is None:
-        unknown = "perfzero knows no counter of this name."
+        unknown = say("alias.unknown")
         return Resolution(asked, None, unknown, known=False, nearest=nearest_names(asked))
     counter, note = found
     return Resolution(asked, counter, note)
@@ -347,11 +333,11 @@ def _numbered(key: str) -> _Found | None:
     """A DCGM field by number or name, a GPM metric by name."""
     for field, names in DCGM_FIELDS.items():
         if key == str(field) or key in (n.lower() for n in names):
-            note = f"DCGM field {field}, {names[0]}."
+            note = say("alias.dcgm", field=field, name=names[0])
             return _among((c for c in COUNTERS if c.dcgm == field), note=note)
     for metric, title in GPM_METRICS.items():
         if key == title.lower():
-            return _among((c for c in COUNTERS if c.gpm == metric), note=f"NVML GPM metric {metric}.")
+            return _among((c for c in COUNTERS if c.gpm == metric), note=say("alias.gpm", metric=metric))
     return None
 
 
@@ -361,10 +347,10 @@ def _elsewhere(key: str) -> _Found | None:
     by_row = [c for c in COUNTERS if c.nsight and key == c.nsight.lower()]
     by_otel = [c for c in COUNTERS if c.otel and key == c.otel.lower()]
     if by_metric:
-        return _among(by_metric, note="CUPTI metric.")
+        return _among(by_metric, note=say("alias.cupti"))
     if by_row:
-        return _among(by_row, note="Row of Nsight Systems.")
-    return _among(by_otel, note="OpenTelemetry name.") if by_otel else None
+        return _among(by_row, note=say("alias.nsight"))
+    return _among(by_otel, note=say("alias.otel")) if by_otel else None
 
 
 def _trimmed(key: str) -> _Found | None:
@@ -379,7 +365,7 @@ def _trimmed(key: str) -> _Found | None:
     if base is None:
         return None
     ladder = [c for c in COUNTERS if base in (_base(m.lower()) for m in c.cupti)]
-    return _explained(base) or (_among(ladder, note="CUPTI metric.") if ladder else None)
+    return _explained(base) or (_among(ladder, note=say("alias.cupti")) if ladder else None)
 
 
 def _base(metric: str) -> str | None:
@@ -391,5 +377,6 @@ def _among(counters: Iterable[Counter], *, note: str) -> _Found:
     """The first of *counters*; the note names the others that share the name."""
     first, *others = counters
     if others:
-        note += " Also: " + ", ".join(c.name for c in others) + "."
+        also = say("alias.also", names=listed(c.name for c in others))
+        return first, joined("join.sentences", [note, also])
     return first, note

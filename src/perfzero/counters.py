@@ -18,6 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from perfzero.words.said import say
+
 Unit = Literal[
     "ratio", "bytes", "count", "hertz", "watts", "celsius", "joules", "seconds", "generation", "lanes"
 ]
@@ -32,7 +34,7 @@ PER_SECOND = ".avg.per_second"
 @dataclass(frozen=True, slots=True)
 class Counter:
     """
-    One thing a source can measure. Its name is the column name, everywhere.
+    One thing a source can measure. Its name is the column name, everywhere; what it means is `doc`.
 
     `kind` is "level" (a mean over the sample) or "total" (an amount that fell into it).
     `weight` names the total by which a level is averaged, where time is the wrong weight.
@@ -44,7 +46,6 @@ class Counter:
     name: str
     unit: Unit
     kind: Kind
-    doc: str
     origin: Origin = "gpu"
     cupti: tuple[str, ...] = ()
     gpm: int | None = None
@@ -53,6 +54,11 @@ class Counter:
     otel: str | None = None
     weight: str | None = None
 
+    @property
+    def doc(self) -> str:
+        """What it means, a sentence or two: "counter.NAME" in the catalogues."""
+        return say(f"counter.{self.name}")
+
 
 # The order is the priority in which counters are taken into the single pass.
 GPU_COUNTERS: tuple[Counter, ...] = (
@@ -60,7 +66,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "gr_active",
         "ratio",
         "level",
-        "Share of time in which the graphics/compute engine had work, of however few blocks.",
         cupti=(f"gr__cycles_active{SUM_PCT}", f"gr__cycles_active{PCT}"),
         gpm=1,
         dcgm=1001,
@@ -71,7 +76,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "sm_active",
         "ratio",
         "level",
-        "Share of SM cycles with at least one warp resident, averaged over all SMs. Stalled warps count.",
         cupti=(f"sm__cycles_active{PCT}",),
         gpm=2,
         dcgm=1002,
@@ -82,7 +86,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "tensor_active",
         "ratio",
         "level",
-        "Share of cycles in which the tensor pipes worked, averaged over all SMs.",
         cupti=(
             f"sm__pipe_tensor_cycles_active_realtime_v2{PCT}",
             f"sm__pipe_tensor_cycles_active_realtime{PCT}",
@@ -97,7 +100,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "dram_read_bytes",
         "bytes",
         "total",
-        "Bytes read from device memory.",
         cupti=("dram__bytes_read.sum", "dram__bytes_op_read.sum"),
         nsight="DRAM Read Bandwidth",
         otel="gpu.dram.io",
@@ -106,7 +108,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "dram_write_bytes",
         "bytes",
         "total",
-        "Bytes written to device memory.",
         cupti=("dram__bytes_write.sum", "dram__bytes_op_write.sum"),
         nsight="DRAM Write Bandwidth",
         otel="gpu.dram.io",
@@ -115,7 +116,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "gpc_clock",
         "hertz",
         "level",
-        "Measured clock of the GPCs, and so of the SMs.",
         cupti=(f"gpc__cycles_elapsed{PER_SECOND}",),
         nsight="GPC Clock Frequency",
     ),
@@ -123,7 +123,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "launches",
         "count",
         "total",
-        "Kernels dispatched, those inside CUDA graphs included; can be unknown while samples are read out.",
         cupti=("gr__dispatch_count.sum",),
         nsight="Dispatch Started",
     ),
@@ -131,7 +130,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "fma_active",
         "ratio",
         "level",
-        "Issue rate of the FMA pipe as a share of its peak: FP32, and what it does of integers and FP16.",
         # The whole pipe where it is counted. Its heavy half stands for both halves on GA10x to
         # GB100, but not on GB20x and later, where that half also executes integer work.
         cupti=(
@@ -148,7 +146,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "pcie_rx_bytes",
         "bytes",
         "total",
-        "Bytes the GPU received over PCIe, protocol included (host to device, and reads of host memory).",
         cupti=("pcie__read_bytes.sum", "PCI.TriageCompute.pcie__read_bytes.sum"),
         gpm=21,
         dcgm=1010,
@@ -159,7 +156,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "pcie_tx_bytes",
         "bytes",
         "total",
-        "Bytes the GPU sent over PCIe, protocol included. The sampler's own records are taken off.",
         cupti=("pcie__write_bytes.sum", "PCI.TriageCompute.pcie__write_bytes.sum"),
         gpm=20,
         dcgm=1009,
@@ -170,7 +166,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "sm_issue",
         "ratio",
         "level",
-        "Warp instructions issued as a share of the issue peak (4 per cycle and SM).",
         cupti=(f"sm__inst_executed_realtime{PCT}",),
         nsight="SM Issue",
         otel="gpu.sm.issue",
@@ -179,7 +174,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "warps_active",
         "ratio",
         "level",
-        "Compute warps in flight as a share of the warp slots (occupancy over time).",
         cupti=(
             f"tpc__warps_active_shader_cs_realtime{PCT}",
             f"TPC.TriageCompute.tpc__warps_active_shader_cs_realtime{PCT}",
@@ -193,21 +187,18 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "l2_sectors",
         "count",
         "total",
-        "Sectors of 32 bytes that the SMs asked of the L2.",
         cupti=("lts__t_sectors_srcunit_tex.sum", "lts__t_sectors_srcunit_tex_realtime.sum"),
     ),
     Counter(
         "l2_hit_sectors",
         "count",
         "total",
-        "Sectors of 32 bytes that the SMs asked of the L2 and found there.",
         cupti=("lts__t_sectors_srcunit_tex_lookup_hit_realtime.sum",),
     ),
     Counter(
         "l2_hit",
         "ratio",
         "level",
-        "Share of the SMs' sectors found in the L2.",
         cupti=(
             "lts__average_t_sector_hit_rate_srcunit_tex_realtime.pct",
             "LTS.TriageCompute.lts__average_t_sector_hit_rate_srcunit_tex_realtime.pct",
@@ -220,7 +211,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "ce_active",
         "ratio",
         "level",
-        "Share of time in which the asynchronous copy engine moved data.",
         cupti=(
             f"gpu__scheduler_engine_asyncce0_cycles_active{PCT}",
             f"gpu__scheduler_engine_asyncce0_cycles_active{SUM_PCT}",
@@ -232,7 +222,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "queue_empty",
         "ratio",
         "level",
-        "Share of time in which the front end's queue was empty: the host had submitted nothing.",
         cupti=(
             f"gpu__scheduler_engine_gr_queue_sync_gpfifo_cycles_idle{PCT}",
             f"gpu__scheduler_engine_gr_queue_sync_gpfifo_cycles_idle{SUM_PCT}",
@@ -242,7 +231,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "queue_semaphore",
         "ratio",
         "level",
-        "Share of time in which the front end waited for a semaphore: another stream, engine or GPU.",
         cupti=(
             f"gpu__scheduler_engine_gr_queue_sync_cycles_stalled_cmd_semacquire{PCT}",
             f"gpu__scheduler_engine_gr_queue_sync_cycles_stalled_cmd_semacquire{SUM_PCT}",
@@ -252,7 +240,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "nvlink_rx_bytes",
         "bytes",
         "total",
-        "Bytes received over NVLink.",
         cupti=("nvlrx__bytes.sum",),
         gpm=60,
         dcgm=1012,
@@ -262,7 +249,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "nvlink_tx_bytes",
         "bytes",
         "total",
-        "Bytes sent over NVLink.",
         cupti=("nvltx__bytes.sum",),
         gpm=61,
         dcgm=1011,
@@ -272,7 +258,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "fp64_active",
         "ratio",
         "level",
-        "Use of the FP64 pipe as a share of its peak.",
         cupti=(
             f"sm__pipe_fp64_cycles_active_realtime{PCT}",
             f"TPC.TriageCompute.sm__pipe_fp64_cycles_active_realtime{PCT}",
@@ -287,7 +272,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "queue_wfi",
         "ratio",
         "level",
-        "Share of time in which the front end waited for the engine to become idle.",
         cupti=(
             f"gpu__scheduler_engine_gr_queue_sync_cycles_stalled_cmd_wfi{PCT}",
             f"gpu__scheduler_engine_gr_queue_sync_cycles_stalled_cmd_wfi{SUM_PCT}",
@@ -298,14 +282,12 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "ctxsw",
         "ratio",
         "level",
-        "Share of time spent switching between contexts of different processes.",
         cupti=(f"gpu__gr_cycles_active_cmd_ctxsw{PCT}", f"gpu__gr_cycles_active_cmd_ctxsw{SUM_PCT}"),
     ),
     Counter(
         "sys_clock",
         "hertz",
         "level",
-        "Measured clock of the SYS domain, by which chips without a time trigger are sampled.",
         cupti=(f"sys__cycles_elapsed{PER_SECOND}",),
         nsight="SYS Clock Frequency",
     ),
@@ -314,7 +296,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "tensor_fp_active",
         "ratio",
         "level",
-        "Share of cycles in which the tensor pipes worked on floating point (FP16, BF16, TF32, FP8).",
         cupti=(
             f"sm__pipe_tensor_op_hmma_cycles_active_realtime{PCT}",
             f"sm__pipe_tensor_subpipe_hmma_cycles_active_realtime{PCT}",
@@ -327,14 +308,12 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "ctas",
         "count",
         "total",
-        "Thread blocks launched; with `launches` the size of the grids.",
         cupti=("gr__ctas_launched_realtime.sum",),
     ),
     Counter(
         "alu_active",
         "ratio",
         "level",
-        "Issue rate of the integer and logic pipe as a share of its peak.",
         cupti=(f"sm__inst_executed_pipe_alu_realtime{PCT}",),
         gpm=4,
         dcgm=1016,
@@ -344,7 +323,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "tensor_int_active",
         "ratio",
         "level",
-        "Share of cycles in which the tensor pipes worked on integers (INT8, INT4).",
         cupti=(
             f"sm__pipe_tensor_op_imma_cycles_active_realtime{PCT}",
             f"sm__pipe_tensor_subpipe_imma_cycles_active_realtime{PCT}",
@@ -357,7 +335,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "tensor_fp64_active",
         "ratio",
         "level",
-        "Share of cycles in which the tensor pipes worked on FP64.",
         cupti=(
             f"smsp__pipe_tensor_op_dmma_cycles_active_realtime{PCT}",
             f"sm__pipe_tensor_subpipe_dmma_cycles_active_realtime{PCT}",
@@ -370,7 +347,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "c2c_rx_bytes",
         "bytes",
         "total",
-        "Bytes received over the chip-to-chip link to a Grace CPU.",
         cupti=("ctc__rx_bytes.sum",),
         gpm=101,
         dcgm=1078,
@@ -380,7 +356,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "c2c_tx_bytes",
         "bytes",
         "total",
-        "Bytes sent over the chip-to-chip link to a Grace CPU.",
         cupti=("ctc__tx_bytes.sum",),
         gpm=100,
         dcgm=1076,
@@ -390,7 +365,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "fp16_active",
         "ratio",
         "level",
-        "Use of the FP16 pipe outside the tensor cores as a share of its peak.",
         gpm=13,
         dcgm=1008,
         otel="gpu.fp16.active",
@@ -402,7 +376,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "fp32_active",
         "ratio",
         "level",
-        "FP32 arithmetic as a share of the FMA pipe's peak, without what else that pipe does.",
         gpm=12,
         otel="gpu.fp32.active",
     ),
@@ -410,7 +383,6 @@ GPU_COUNTERS: tuple[Counter, ...] = (
         "dram_active",
         "ratio",
         "level",
-        "Use of device memory as a share of its peak, where bytes are not to be had (GPM, CUDA 12.6).",
         cupti=(
             f"dram__throughput{PCT}",
             f"dramc__throughput{PCT}",
@@ -423,24 +395,22 @@ GPU_COUNTERS: tuple[Counter, ...] = (
 )
 
 BOARD_COUNTERS: tuple[Counter, ...] = (
-    Counter("sm_clock", "hertz", "level", "SM clock as NVML reports it.", "board", dcgm=100),
-    Counter("memory_clock", "hertz", "level", "Memory clock as NVML reports it.", "board", dcgm=101),
-    Counter("power", "watts", "level", "Board power.", "board", dcgm=155, otel="hw.power"),
+    Counter("sm_clock", "hertz", "level", "board", dcgm=100),
+    Counter("memory_clock", "hertz", "level", "board", dcgm=101),
+    Counter("power", "watts", "level", "board", dcgm=155, otel="hw.power"),
     Counter(
         "energy",
         "joules",
         "total",
-        "Energy the board took during the sample: its mean power times the time.",
         "board",
         dcgm=156,
         otel="hw.energy",
     ),
-    Counter("temperature", "celsius", "level", "GPU temperature.", "board", dcgm=150, otel="hw.temperature"),
+    Counter("temperature", "celsius", "level", "board", dcgm=150, otel="hw.temperature"),
     Counter(
         "capped_power",
         "ratio",
         "level",
-        "Share of readings with the event reason 'software power cap'.",
         "board",
         dcgm=112,
     ),
@@ -448,7 +418,6 @@ BOARD_COUNTERS: tuple[Counter, ...] = (
         "capped_thermal",
         "ratio",
         "level",
-        "Share of readings with a thermal slowdown reason.",
         "board",
         dcgm=112,
     ),
@@ -456,7 +425,6 @@ BOARD_COUNTERS: tuple[Counter, ...] = (
         "capped_hardware",
         "ratio",
         "level",
-        "Share of readings with a hardware slowdown or power brake.",
         "board",
         dcgm=112,
     ),
@@ -464,20 +432,16 @@ BOARD_COUNTERS: tuple[Counter, ...] = (
         "memory_used",
         "bytes",
         "level",
-        "Device memory in use.",
         "board",
         dcgm=252,
         otel="hw.gpu.memory.usage",
     ),
-    Counter(
-        "pcie_generation", "generation", "level", "PCIe generation the link runs at now.", "board", dcgm=237
-    ),
-    Counter("pcie_width", "lanes", "level", "PCIe lanes in use now.", "board", dcgm=238),
+    Counter("pcie_generation", "generation", "level", "board", dcgm=237),
+    Counter("pcie_width", "lanes", "level", "board", dcgm=238),
     Counter(
         "smi_utilization",
         "ratio",
         "level",
-        "What nvidia-smi calls GPU utilisation: some kernel was running.",
         "board",
         dcgm=203,
         otel="hw.gpu.utilization",
@@ -486,12 +450,11 @@ BOARD_COUNTERS: tuple[Counter, ...] = (
         "ecc_uncorrected",
         "count",
         "level",
-        "Uncorrected ECC errors since the driver was loaded.",
         "board",
         dcgm=311,
         otel="hw.errors",
     ),
-    Counter("processes", "count", "level", "Compute processes that hold a context on this GPU.", "board"),
+    Counter("processes", "count", "level", "board"),
 )
 
 HOST_COUNTERS: tuple[Counter, ...] = (
@@ -499,56 +462,46 @@ HOST_COUNTERS: tuple[Counter, ...] = (
         "host_main_cpu",
         "ratio",
         "level",
-        "CPU use of the busiest thread of the process that feeds the GPU, in cores.",
         "host",
     ),
-    Counter(
-        "host_tree_cpu", "ratio", "level", "CPU use of the whole observed process tree, in cores.", "host"
-    ),
-    Counter("host_processes", "count", "level", "Processes in the observed tree.", "host"),
+    Counter("host_tree_cpu", "ratio", "level", "host"),
+    Counter("host_processes", "count", "level", "host"),
     Counter(
         "host_workers",
         "count",
         "level",
-        "Child processes of the main one that use CPU (data-loader workers and their like).",
         "host",
     ),
-    Counter("host_worker_cpu", "ratio", "level", "Mean CPU use of those workers, each in cores.", "host"),
+    Counter("host_worker_cpu", "ratio", "level", "host"),
     Counter(
         "host_runqueue_wait",
         "ratio",
         "level",
-        "Time the tree's main threads were runnable but had no core, as a share.",
         "host",
     ),
     Counter(
         "host_io_wait",
         "ratio",
         "level",
-        "Time the tree's main threads were blocked on a disk, as a share.",
         "host",
     ),
-    Counter("host_major_faults", "count", "total", "Page faults that needed a disk.", "host"),
+    Counter("host_major_faults", "count", "total", "host"),
     Counter(
         "host_throttled",
         "ratio",
         "level",
-        "Share of time in which the cgroup's CPU quota held the tree back.",
         "host",
     ),
-    Counter("host_disk_read_bytes", "bytes", "total", "Bytes the tree read from disks.", "host"),
-    Counter("host_disk_write_bytes", "bytes", "total", "Bytes the tree wrote to disks.", "host"),
+    Counter("host_disk_read_bytes", "bytes", "total", "host"),
+    Counter("host_disk_write_bytes", "bytes", "total", "host"),
     Counter(
         "host_net_bytes",
         "bytes",
         "total",
-        "Bytes the machine moved over its network interfaces, loopback left out.",
         "host",
     ),
-    Counter("host_swap_bytes", "bytes", "level", "Swap used by the tree.", "host"),
-    Counter(
-        "host_cpu_busy", "ratio", "level", "CPU use of the whole machine as a share of its cores.", "host"
-    ),
+    Counter("host_swap_bytes", "bytes", "level", "host"),
+    Counter("host_cpu_busy", "ratio", "level", "host"),
 )
 
 COUNTERS: tuple[Counter, ...] = GPU_COUNTERS + BOARD_COUNTERS + HOST_COUNTERS

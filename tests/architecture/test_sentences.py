@@ -16,8 +16,6 @@ PACKAGE = Path(perfzero.__file__).parent
 
 ELSEWHERE = {
     # Tables of facts, with the reason of each figure: pages in the documentation, which are English.
-    "aliases.py",
-    "counters.py",
     "hardware.py",
     "diagnose/thresholds.py",
     # What fields of files mean, for programs.

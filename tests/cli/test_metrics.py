@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -10,10 +11,14 @@ import typer
 from typer.testing import CliRunner, Result
 
 from perfzero import metric_sets
+from perfzero.aliases import known_names, resolve
 from perfzero.cli import metrics
 from perfzero.counters import BY_NAME, COUNTERS
 from perfzero.errors import UsageError
 from perfzero.metric_sets import Check, ChipSet, MetricSets
+from perfzero.report.voice import Voice
+from perfzero.text import width
+from perfzero.words.told import told
 
 SETS = MetricSets(
     checked={
@@ -23,7 +28,8 @@ SETS = MetricSets(
             "580",
             {
                 "GH100": ChipSet(
-                    {"sm_active": "sm__new.avg", "gr_active": "gr__new.sum"}, {"ctxsw": "needs 2 passes"}
+                    {"sm_active": "sm__new.avg", "gr_active": "gr__new.sum"},
+                    {"ctxsw": "needs 2 passes with the rest"},
                 ),
                 "TU102": ChipSet({"gr_active": "gr__tu.sum"}, {}),
             },
@@ -124,7 +130,7 @@ def test_a_chip_is_shown_per_version_of_the_library_in_the_order_of_the_vocabula
         "GH100 with libcupti 130001: 2 counters in one pass",
         "gr_active  gr__new.sum",
         "sm_active  sm__new.avg",
-        "ctxsw      – needs 2 passes",
+        "ctxsw      – needs 2 passes with the rest",
     ]
 
 
@@ -133,12 +139,84 @@ def test_a_chip_as_json_says_the_same() -> None:
 
     assert found["chip"] == "GH100"
     assert found["libcupti"]["24"] == {"one_pass": {"gr_active": "gr__old.sum"}, "left_out": {}}
-    assert found["libcupti"]["130001"]["left_out"] == {"ctxsw": "needs 2 passes"}
+    assert found["libcupti"]["130001"]["left_out"] == {"ctxsw": "needs 2 passes with the rest"}
 
 
 def test_an_unknown_chip_gets_the_nearest_ones_and_no_success() -> None:
     assert "Nearest: GH100" in refusal("--chip", "GH200")
     assert "Known: GH100, TU102" in refusal("--chip", "banana")
+
+
+HAN = re.compile("[\u4e00-\u9fff]")
+ENGLISH = re.compile(r"(?<![\w./:-])(?:[A-Za-z][a-z']+ ){2,}[A-Za-z][a-z']+")
+"""Three words in a row; names of metrics and tools have capitals, digits or lines in them."""
+
+
+def test_the_vocabulary_is_told_in_chinese_in_columns() -> None:
+    lines = ask("--lang", "zh").output.splitlines()
+    starts = [re.match(r"(\S+ +)(\S+ +)(\S+ +)(?=\S)", line) for line in lines]
+
+    assert [line.split()[0] for line in lines] == [c.name for c in COUNTERS]
+    assert all(len(HAN.findall(line)) > 4 for line in lines)
+    assert len({tuple(map(width, start.groups())) for start in starts if start is not None}) == 1
+    assert ENGLISH.findall("\n".join(lines)) == []
+    assert ENGLISH.findall(ask("--lang", "en").output) != []
+
+
+def test_the_locale_decides_where_no_language_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+
+    assert "从显存读取的字节数。" in ask().output
+    assert "Bytes read from device memory." in ask("--lang", "en").output
+
+
+def test_every_name_is_explained_in_chinese() -> None:
+    for name in (*known_names(), "SMs Active [Throughput %]", "203"):
+        found = metrics._found_text(resolve(name), Voice("zh"))
+        about = [
+            line for line in found.splitlines() if not line.startswith(("  CUPTI：", "  Nsight Systems："))
+        ]
+        assert ENGLISH.findall("\n".join(about).replace(name, "")) == [], name
+
+
+def test_what_several_counters_share_is_told_in_chinese() -> None:
+    assert (
+        "DCGM 字段 112，DCGM_FI_DEV_CLOCKS_EVENT_REASONS。另有："
+        in ask("--lang", "zh", "--find", "112").output
+    )
+    assert "没有对应的计数器" in ask("--lang", "zh", "--find", "utilization.memory").output
+
+
+def test_a_chip_is_told_in_chinese() -> None:
+    assert ask("--lang", "zh", "--chip", "GH100").output.splitlines() == [
+        "GH100，libcupti 24：单遍 1 个计数器",
+        "gr_active  gr__old.sum",
+        "",
+        "GH100，libcupti 130001：单遍 2 个计数器",
+        "gr_active  gr__new.sum",
+        "sm_active  sm__new.avg",
+        "ctxsw      – 与其余的一起需要 2 遍",
+    ]
+
+
+def test_why_a_counter_is_left_out_is_known_in_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reasons in the table that perfzero ships are plain English."""
+    monkeypatch.undo()
+    sets = metric_sets.load()
+    reasons = {
+        why
+        for check in sets.checked.values()
+        for found in check.chips.values()
+        for why in found.left_out.values()
+    }
+
+    assert len(reasons) > 3
+    assert [why for why in reasons if not HAN.search(told(why, "zh"))] == []
+
+
+def test_json_is_english_in_all_languages() -> None:
+    for question in ((), ("--find", "utilization.gpu"), ("--chip", "GH100")):
+        assert answer(*question, "--lang", "zh") == answer(*question)
 
 
 def test_two_questions_at_once_are_refused() -> None:

@@ -132,6 +132,9 @@ def test_the_page_speaks_chinese() -> None:
 
     assert '<html lang="zh">' in page
     assert page_words("zh")["sec_time"] in page
+    made_of = {fact["name"]: fact["made"] for fact in document_of(page)["gpus"][0]["facts"]}
+    assert made_of["sm_active"].startswith("SM 上至少驻留一个 warp 的周期占比")
+    assert "算。计数器：sm__cycles_active" in made_of["sm_active"]
     assert page_words("en")["sec_time"] not in page
 
 

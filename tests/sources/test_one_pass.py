@@ -83,6 +83,12 @@ def test_a_check_that_does_not_hold_on_this_board_is_not_believed(monkeypatch: p
     assert dict(found.metrics) == dict(resolve(monkeypatch, Asked(), known=None).metrics)
 
 
+def test_what_another_counter_tells_better_is_left_out_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = resolve(monkeypatch, Asked(), known=None)
+    assert found.left_out["dram_active"] == "dram_read_bytes says more"
+    assert found.left_out["sys_clock"] == "only needed where the SYS clock triggers the samples"
+
+
 def test_what_the_board_lacks_is_left_out_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     found = resolve(monkeypatch, Asked(missing=NVLINK), known=dict(GH100.one_pass))
     assert "nvlink_rx_bytes" not in found.metrics

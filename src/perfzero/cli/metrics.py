@@ -12,9 +12,12 @@ import typer
 from perfzero import metric_sets
 from perfzero.aliases import Resolution, resolve
 from perfzero.cli.formats import Format
+from perfzero.cli.language import Language, lang_option, spoken
 from perfzero.counters import BY_NAME, COUNTERS, Counter
 from perfzero.errors import UsageError
 from perfzero.metric_sets import ChipSet
+from perfzero.report.voice import Voice
+from perfzero.text import width
 from perfzero.words.said import listed, say
 
 
@@ -32,6 +35,7 @@ def metrics(
         str | None, typer.Option(metavar="NAME", help="What this name means; any tool's name will do.")
     ] = None,
     output: Annotated[Format, typer.Option("--format", help="Text for people or JSON.")] = Format.TEXT,
+    language: Annotated[Language | None, lang_option()] = None,
 ) -> None:
     """
     List the counters: every name that perfzero's files use, with unit and meaning.
@@ -40,16 +44,17 @@ def metrics(
     """
     if chip is not None and find is not None:
         raise UsageError(say("usage.chip_or_find"))
+    voice = Voice(spoken(language))
     if find is not None:
         answer = _found(find)
-        text = _found_text(answer)
+        text = _found_text(answer, voice)
         data: Any = _found_json(answer)
     elif chip is not None:
         name, sets = _of_chip(chip)
-        text = _chip_text(name, sets)
+        text = _chip_text(name, sets, voice)
         data = _chip_json(name, sets)
     else:
-        text = _columns((c.name, c.unit, c.kind, c.doc) for c in COUNTERS)
+        text = _columns((c.name, *_measured_in(c, voice), voice.tell(c.doc)) for c in COUNTERS)
         data = [_counter_json(c) for c in COUNTERS]
     print(json.dumps(data, indent=2) if output is Format.JSON else text)
 
@@ -65,17 +70,22 @@ def _found(name: str) -> Resolution:
     raise UsageError(say("metrics.no_counter", asked=f"{found.asked!r}", nearest=nearest))
 
 
-def _found_text(found: Resolution) -> str:
+def _found_text(found: Resolution, say: Voice) -> str:
     if found.counter is None:
-        return f"{found.asked}: no counter\n  {found.note}"
+        return f"{say('metrics.none', asked=found.asked)}\n  {say.tell(found.note)}"
     counter = found.counter
+    rows = [*([(found.asked, found.note)] if found.note else []), *_elsewhere(counter)]
     lines = [
-        f"{counter.name}   {counter.unit}, {counter.kind}",
-        f"  {counter.doc}",
-        *([f"  {found.asked}: {found.note}"] if found.note else []),
-        *(f"  {tool}: {name}" for tool, name in _elsewhere(counter)),
+        f"{counter.name}   {say.joined('join.list', _measured_in(counter, say))}",
+        f"  {say.tell(counter.doc)}",
+        *(f"  {say('metrics.row', name=name, told=told)}" for name, told in rows),
     ]
     return "\n".join(lines)
+
+
+def _measured_in(counter: Counter, say: Voice) -> tuple[str, str]:
+    """Unit and kind in words."""
+    return say(f"unit.{counter.unit}"), say(f"kind.{counter.kind}")
 
 
 def _elsewhere(counter: Counter) -> list[tuple[str, str]]:
@@ -127,12 +137,14 @@ def _of_chip(chip: str) -> tuple[str, dict[int, ChipSet]]:
     raise UsageError(say("metrics.no_chip", chip=f"{chip!r}", hint=hint))
 
 
-def _chip_text(chip: str, sets: dict[int, ChipSet]) -> str:
-    return "\n\n".join(
-        f"{chip} with libcupti {version}: {len(found.one_pass)} counters in one pass\n"
-        + _columns(_ordered((*found.one_pass.items(), *((n, f"– {w}") for n, w in found.left_out.items()))))
-        for version, found in sets.items()
-    )
+def _chip_text(chip: str, sets: dict[int, ChipSet], say: Voice) -> str:
+    parts = []
+    for version, found in sets.items():
+        left_out = ((name, f"– {say.tell(why)}") for name, why in found.left_out.items())
+        rows = _columns(_ordered((*found.one_pass.items(), *left_out)))
+        head = say("metrics.one_pass", chip=chip, version=version, count=len(found.one_pass))
+        parts.append(f"{head}\n{rows}")
+    return "\n\n".join(parts)
 
 
 def _chip_json(chip: str, sets: dict[int, ChipSet]) -> dict[str, Any]:
@@ -154,8 +166,8 @@ def _ordered(rows: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 def _columns(rows: Iterable[Sequence[str]]) -> str:
     """Left-aligned columns, two blanks apart."""
     lines = [tuple(row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    widths = [max(map(width, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        "  ".join(cell + " " * (wide - width(cell)) for cell, wide in zip(line, widths, strict=True)).rstrip()
         for line in lines
     )

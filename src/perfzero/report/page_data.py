@@ -275,7 +275,7 @@ def _fact(fact: Fact, words: Words, say: Voice) -> dict[str, Any]:
         "margin": "" if points is None else points,
         "off": fact.status in ("watch", "bad"),
         "note": say.tell(fact.text),
-        "made": _made(fact.name, words),
+        "made": _made(fact.name, words, say),
     }
 
 
@@ -283,7 +283,7 @@ def _number(value: float) -> str:
     return f"{value:.3g}" if math.isfinite(value) else text.MISSING
 
 
-def _made(name: str, words: Words) -> str:
+def _made(name: str, words: Words, say: Voice) -> str:
     """How a figure is made: the page's formula for it, else what its counter counts and is called."""
     told = words.get(f"made_{name}")
     if told is not None:
@@ -291,9 +291,8 @@ def _made(name: str, words: Words) -> str:
     counter = BY_NAME.get(name) or BY_NAME.get(name.removesuffix("_per_s"))
     if counter is None:
         return ""
-    return (
-        f"{counter.doc} {words['counter_is'].format(name=counter.cupti[0])}" if counter.cupti else counter.doc
-    )
+    called = [say("page.counter_is", name=counter.cupti[0])] if counter.cupti else []
+    return say.joined("join.sentences", [counter.doc, *called])
 
 
 def _time(diagnosis: Diagnosis, say: Voice) -> list[dict[str, Any]]:

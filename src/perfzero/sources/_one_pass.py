@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from perfzero.counters import Counter, pm_counters
 from perfzero.sources import _libcupti
 from perfzero.sources._libcupti import CuptiError, Host, Library
+from perfzero.words.said import say
 
 NO_TIME_TRIGGER = ("TU", "GA100")
 """Chips on which only the SYS clock can trigger samples (cupti_pmsampling.h)."""
@@ -51,9 +52,9 @@ def resolve_for_chip(
         except CuptiError as error:
             # The header promises INVALID_METRIC_NAME, the library says INVALID_PARAMETER.
             if error.code in (_libcupti.INVALID_METRIC_NAME, _libcupti.INVALID_PARAMETER):
-                return "unknown to this library and chip"
-            return f"not available on this board (error {error.code})"
-        return None if passes == 1 else f"needs {passes} passes with the rest"
+                return say("sets.unknown")
+            return say("sets.unavailable", code=error.code)
+        return None if passes == 1 else say("sets.passes", passes=passes)
 
     chosen: dict[str, str] = {}
     left_out: dict[str, str] = {}
@@ -74,7 +75,7 @@ def resolve_for_chip(
     wanted_here: list[Counter] = []
     for counter in counters:
         if counter.name == "sys_clock" and not chip.startswith(NO_TIME_TRIGGER):
-            left_out[counter.name] = "only needed where the SYS clock triggers the samples"
+            left_out[counter.name] = say("sets.sys_clock")
         else:
             wanted_here.append(counter)
     likely = known or {}
@@ -84,9 +85,9 @@ def resolve_for_chip(
             continue
         better = {"l2_hit": "l2_hit_sectors", "dram_active": "dram_read_bytes"}.get(counter.name)
         if better in chosen:
-            left_out[counter.name] = f"{better} says more"
+            left_out[counter.name] = say(f"sets.{counter.name}")
             continue
-        reason = "has no CUPTI metric"
+        reason: str = say("sets.no_metric")
         for metric in counter.cupti:
             problem = fits([*chosen.values(), metric])
             if problem is None:

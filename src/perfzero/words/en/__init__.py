@@ -9,6 +9,7 @@ from perfzero.words.en.commands import COMMANDS
 from perfzero.words.en.compare import COMPARE
 from perfzero.words.en.files import FILES
 from perfzero.words.en.joints import JOINTS
+from perfzero.words.en.metrics import METRICS
 from perfzero.words.en.page import PAGE
 from perfzero.words.en.plots import PLOTS
 from perfzero.words.en.recorder import RECORDER
@@ -34,4 +35,5 @@ CATALOGUE: Mapping[str, str] = {
     **COMPARE,
     **TOP,
     **PLOTS,
+    **METRICS,
 }

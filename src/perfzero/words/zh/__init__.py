@@ -9,6 +9,7 @@ from perfzero.words.zh.commands import COMMANDS
 from perfzero.words.zh.compare import COMPARE
 from perfzero.words.zh.files import FILES
 from perfzero.words.zh.joints import JOINTS
+from perfzero.words.zh.metrics import METRICS
 from perfzero.words.zh.page import PAGE
 from perfzero.words.zh.plots import PLOTS
 from perfzero.words.zh.recorder import RECORDER
@@ -34,4 +35,5 @@ CATALOGUE: Mapping[str, str] = {
     **COMPARE,
     **TOP,
     **PLOTS,
+    **METRICS,
 }
