@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from string import Formatter
 
 from perfzero.words.catalogue import catalogue
@@ -27,6 +27,9 @@ STOPS = ".。"
 
 LEAST_FIXED = 10
 """Letters of a sentence that do not depend on values; by fewer none is recalled."""
+
+REMEMBERED = 256
+"""Texts of which is kept what they recall: a live screen has the same ones every second."""
 
 LONGEST = 2000
 """Characters of a text from a file that may be a sentence of ours; the longest has some hundred."""
@@ -94,6 +97,7 @@ def recalled(text: str) -> Said | None:
     return None if whole is None else clause(whole)
 
 
+@lru_cache(REMEMBERED)
 def _recalled(text: str) -> Said | None:
     known = _sentences()
     if text in known.fixed:
