@@ -245,10 +245,11 @@ def _rows(
 
 
 def _heading(name: str, say: Voice) -> str:
-    """What stands above a column, a space before it where its cells begin with one."""
+    """What stands above a column, behind as many spaces as its cells begin with."""
     if name == "spark":
         return f" {say('top.sm_busy')}"
-    return f" {say('top.row_doing')}" if name == "doing" else say(f"top.row_{name}")
+    before = {"doing": " ", "name": "  "}.get(name, "")
+    return before + say(f"top.row_{name}")
 
 
 def _row(gpu: GpuNow, glyphs: Glyphs, say: Voice, *, spark_width: int) -> dict[str, tuple[str, Style]]:

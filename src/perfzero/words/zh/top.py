@@ -28,7 +28,7 @@ TOP: Mapping[str, str] = {
     "top.row_total": "总量",
     "top.row_processes": "进程",
     "top.row_held": "受限于",
-    "top.row_name": "  型号",
+    "top.row_name": "型号",
     "top.sm_busy": "SM 忙碌",
     "top.no_counters": "无计数器",
     "top.lost": "失联：{why}",
