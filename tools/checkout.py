@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,13 +69,19 @@ def environment() -> dict[str, str]:
     }
 
 
-def start(command: Sequence[str], *, log: Path) -> subprocess.Popen[bytes]:
-    """*command* in a process group of its own, which does not outlive us, with all its output in *log*."""
+def start(
+    command: Sequence[str], *, log: Path, piped: bool = False, more: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """
+    *command* in a process group of its own, which does not outlive us, with all its output in *log*.
+
+    *piped*: its standard output is the pipe `stdout` of the process instead. *more*: of its environment.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as out:
         process = subprocess.Popen(
-            command, cwd=ROOT, env=environment(), stdin=subprocess.DEVNULL, stdout=out,
-            stderr=subprocess.STDOUT, start_new_session=True,
+            command, cwd=ROOT, env={**environment(), **(more or {})}, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if piped else out, stderr=out, start_new_session=True,
         )  # fmt: skip
     try:
         _guard(process)

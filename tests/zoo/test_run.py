@@ -1,0 +1,142 @@
+"""The whole way of a case, on a machine without a GPU: a recording stands in for one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RECORDING = ROOT / "tests" / "recordings" / "gpm_only"
+RUN = ROOT / "benchmarks" / "zoo" / "run.py"
+
+
+def arguments(made_up: Path, tmp_path: Path, *more: str) -> list[str]:
+    folders = ("--out", "out", "--kept", "kept", "--work", "work")
+    return [
+        *(str(tmp_path / word) if not word.startswith("-") else word for word in folders),
+        "--zoo", str(made_up.parent), "--dry-run", str(RECORDING), "--dry-seconds", "0.2",
+        "--turn", "0.7", "--rounds", "1", *more,
+    ]  # fmt: skip
+
+
+def test_a_case_is_measured_kept_and_scored_and_not_measured_again(
+    scorer, made_up: Path, tmp_path: Path, capsys
+) -> None:
+    run, case = scorer("run"), scorer("case").read_case(made_up)
+    code = run.main(arguments(made_up, tmp_path))
+    kept = scorer("kept").Kept(tmp_path / "kept")
+    [score] = json.loads((tmp_path / "out" / "zoo.json").read_text())["scores"]
+
+    assert code == 0
+    assert kept.gains(case).word == "step"
+    assert 2 < score["gain"]["gain"] < 6
+    assert (score["case"], score["verdict"], score["rank"]) == ("x01", "fp32_path", None)
+    assert "sync_bound is not found" in (tmp_path / "out" / "zoo.txt").read_text()
+    for version in ("base", "fixed"):
+        assert (kept.recording(case, version) / "manifest.json").is_file()
+        assert kept.checked(case, version).problems == ()
+        assert kept.up_to_date(case, version)
+    command = (kept.recording(case, "fixed") / "command.txt").read_text()
+    assert command == "perfzero run -o x01 -- python zoo/x01/train.py --seconds 24 --fixed\n"
+    with tarfile.open(tmp_path / "out" / "kept-1.tar") as file:
+        names = set(file.getnames())
+    assert {"x01/gains.json", "x01/base/manifest.json", "x01/fixed/kept.json"} <= names
+
+    capsys.readouterr()
+    begun = time.monotonic()
+    assert run.main(arguments(made_up, tmp_path)) == 0
+    assert time.monotonic() - begun < 1
+    assert capsys.readouterr().out.count(" kept") == 3
+
+
+def test_what_does_not_fit_the_budget_is_not_begun_and_that_is_said(
+    scorer, made_up: Path, tmp_path: Path
+) -> None:
+    assert scorer("run").main(arguments(made_up, tmp_path, "--budget", "1")) == 1
+    failures = json.loads((tmp_path / "out" / "zoo.json").read_text())["failures"]
+
+    assert failures == {"x01": [f"{stage}: not measured, out of time" for stage in ("base", "gain", "fixed")]}
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_a_program_that_fails_is_told_and_stops_nothing_else(scorer, made_up: Path, tmp_path: Path) -> None:
+    program = made_up / "train.py"
+    program.write_text(program.read_text().replace("step, end", "assert not args.fixed, 'no fix'\nstep, end"))
+    stages = "gain,fixed"
+    assert scorer("run").main(arguments(made_up, tmp_path, "--stages", stages)) == 1
+    gain, fixed = json.loads((tmp_path / "out" / "zoo.json").read_text())["failures"]["x01"]
+
+    assert gain.startswith("gain: NoPace: the fixed program prints no progress")
+    assert "no fix" in gain
+    assert fixed.startswith("fixed: Failed: ended with 1")
+
+
+def test_a_benchmark_that_is_ended_leaves_no_program(made_up: Path, tmp_path: Path) -> None:
+    command = [sys.executable, str(RUN), *arguments(made_up, tmp_path, "--stages", "gain", "--turn", "10")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+    me, deadline = psutil.Process(process.pid), time.monotonic() + 20
+    while len(programs := running(me, made_up)) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(10) == 128 + signal.SIGTERM
+    assert not [p for p in programs if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+
+
+def running(process: psutil.Process, folder: Path) -> list[psutil.Process]:
+    return [p for p in process.children() if str(folder / "train.py") in p.cmdline()]
+
+
+def test_cases_run_at_once_one_on_each_gpu(scorer) -> None:
+    lanes, stop = scorer("lanes"), scorer("programs").Stop()
+    both = threading.Barrier(2, timeout=5)
+    done: list[tuple[str, int]] = []
+
+    def work(name: str, gpu: int) -> None:
+        if name in "ab":
+            both.wait()
+        done.append((name, gpu))
+
+    lanes.in_lanes("abcde", [0, 3], work, stop=stop)
+
+    assert sorted(name for name, _ in done) == list("abcde")
+    assert {gpu for _, gpu in done} == {0, 3}
+
+
+def test_what_goes_wrong_in_one_lane_stops_the_others(scorer) -> None:
+    lanes, stop = scorer("lanes"), scorer("programs").Stop()
+
+    def work(name: str, gpu: int) -> None:
+        if name == "b":
+            raise ZeroDivisionError
+        stop.rest(30)
+
+    with pytest.raises(ZeroDivisionError):
+        lanes.in_lanes("ab", [0, 1], work, stop=stop)
+
+
+def test_archives_are_whole_at_any_time_and_begun_anew_where_they_get_long(scorer, tmp_path: Path) -> None:
+    root, out = tmp_path / "kept", tmp_path
+    archive = scorer("archive").Archive(out, root=root, limit_bytes=100_000)
+    for name, size in (("a", 10), ("b", 150_000), ("c", 10)):
+        (root / name).mkdir(parents=True)
+        (root / name / "data").write_bytes(b"x" * size)
+        archive.add(root / name)
+
+    def names(number: int) -> list[str]:
+        with tarfile.open(out / f"kept-{number}.tar") as file:
+            return [member.name for member in file if member.isfile()]
+
+    assert (names(1), names(2)) == (["a/data", "b/data"], ["c/data"])

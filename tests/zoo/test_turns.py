@@ -1,0 +1,189 @@
+"""Gains, of programs whose pace is known."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+STEPS = """
+import sys, time
+step = 0
+while True:
+    time.sleep({length})
+    step += {by}
+    print(f"{word} {{step}} loss 0.5", flush=True)
+"""
+
+WITH_WORKER = """
+import os, subprocess, sys, time
+worker = subprocess.Popen([sys.executable, "-c", "import time\\nwhile True: time.sleep(0.01)"])
+print("worker", worker.pid, flush=True)
+while True:
+    time.sleep(0.01)
+"""
+
+
+def starter(scorer, tmp_path: Path, code: str):
+    log = tmp_path / f"{abs(hash(code))}.log"
+    return lambda: scorer("programs").Program([sys.executable, "-c", code], log=log)
+
+
+def steps(length: float, *, by: int = 1, word: str = "step") -> str:
+    return STEPS.format(length=length, by=by, word=word)
+
+
+def test_the_gain_is_the_ratio_of_the_paces_by_the_programs_own_count(scorer, tmp_path: Path) -> None:
+    """32 samples in 40 ms against 8 in 20 ms: twice the pace, though its lines come half as often."""
+    turns = scorer("turns")
+    found = turns.in_turns(
+        starter(scorer, tmp_path, steps(0.02, by=8, word="sample")),
+        starter(scorer, tmp_path, steps(0.04, by=32, word="sample")),
+        stop=scorer("programs").Stop(),
+        turn_s=0.4,
+        settle_s=0.1,
+    )
+
+    assert found.word == "sample"
+    assert (len(found.base), len(found.fixed)) == (2, 2)
+    assert turns.achieved(found).gain == pytest.approx(2.0, rel=0.25)
+
+
+def test_while_one_works_the_other_and_its_workers_are_stopped(scorer, tmp_path: Path) -> None:
+    with starter(scorer, tmp_path, WITH_WORKER)() as program:
+        while not program.lines:
+            time.sleep(0.01)
+        worker = psutil.Process(program.lines[0].count)
+        program.hold()
+        await_status(worker, psutil.STATUS_STOPPED)
+        program.go_on()
+        await_status(worker, psutil.STATUS_SLEEPING)
+        program.hold()
+    assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
+
+
+def await_status(process: psutil.Process, status: str) -> None:
+    deadline = time.monotonic() + 5
+    while process.status() != status:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_turn_lasts_until_there_are_lines_enough(scorer, tmp_path: Path) -> None:
+    turns = scorer("turns")
+    slow, quick = (starter(scorer, tmp_path, steps(length)) for length in (0.2, 0.02))
+    found = turns.in_turns(slow, quick, stop=scorer("programs").Stop(), rounds=1, turn_s=0.2, settle_s=0.05)
+
+    assert found.base[0] == pytest.approx(5.0, rel=0.2)
+    assert math.isnan(turns.achieved(found).low)
+
+
+@pytest.mark.parametrize(
+    ("base", "fixed", "why"),
+    [
+        (
+            "raise SystemExit('no GPU here')",
+            steps(0.01),
+            "the unfixed program prints no progress: .*no GPU here",
+        ),
+        (steps(0.01), steps(0.01, word="sample"), "counts steps and the fixed one samples"),
+        (steps(0.01), "print('step 1', flush=True); raise SystemExit('it is over')", "ended.*it is over"),
+        (steps(0.3), steps(0.01), "the unfixed program prints [012] lines in 0.5 s: too few"),
+        (steps(0.01, by=0), steps(0.01), "the unfixed program counted from 0 to 0"),
+    ],
+)
+def test_a_pace_that_cannot_be_told_is_an_error_that_says_why(
+    scorer, tmp_path: Path, monkeypatch, base: str, fixed: str, why: str
+) -> None:
+    turns = scorer("turns")
+    monkeypatch.setattr(turns, "LONGEST_TURN_S", 0.5)
+    with pytest.raises(turns.NoPace, match=why):
+        turns.in_turns(
+            starter(scorer, tmp_path, base),
+            starter(scorer, tmp_path, fixed),
+            stop=scorer("programs").Stop(),
+            turn_s=0.2,
+            settle_s=0.05,
+        )
+
+
+def test_whoever_ends_the_benchmark_ends_the_programs(scorer, tmp_path: Path) -> None:
+    turns, programs = scorer("turns"), scorer("programs")
+    stop = programs.Stop()
+    started: list = []
+
+    def start():
+        started.append(starter(scorer, tmp_path, steps(0.02))())
+        return started[-1]
+
+    threading.Timer(0.4, stop.set).start()
+    with pytest.raises(programs.Stopped):
+        turns.in_turns(start, start, stop=stop, turn_s=30.0)
+    assert [program.running for program in started] == [False, False]
+
+
+def test_a_program_that_minds_no_signal_is_ended_all_the_same(scorer, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(scorer("checkout"), "PATIENCE_S", 0.3)
+    deaf = f"import signal; signal.signal({int(signal.SIGTERM)}, signal.SIG_IGN)\n{steps(0.02)}"
+    with starter(scorer, tmp_path, deaf)() as program:
+        while not program.lines:
+            time.sleep(0.01)
+    assert not program.running
+
+
+def test_the_pace_is_that_between_the_first_and_the_last_line(scorer) -> None:
+    line, turns = scorer("programs").Line, scorer("turns")
+
+    assert turns.pace_of([line("step", 10, 1.0), line("step", 11, 1.9), line("step", 30, 5.0)]) == 5.0
+    with pytest.raises(turns.NoPace, match="printed 1 lines"):
+        turns.pace_of([line("step", 10, 1.0)])
+
+
+def test_the_interval_is_students_over_the_spread_of_the_turns(scorer) -> None:
+    """Paces 1 % apart in two turns each: s = 0.01/sqrt(2), half width = s x t(0.975; 2) = 0.0304."""
+    turns = scorer("turns")
+    found = turns.achieved(turns.Turns("step", (1.0, math.exp(0.01)), (2.0, 2.0 * math.exp(0.01))))
+
+    assert found.gain == pytest.approx(2.0)
+    assert math.log(found.high / found.gain) == pytest.approx(0.01 / math.sqrt(2) * 4.3027, rel=1e-3)
+    assert math.log(found.gain / found.low) == pytest.approx(0.01 / math.sqrt(2) * 4.3027, rel=1e-3)
+
+
+def test_other_lines_are_no_progress(scorer, tmp_path: Path) -> None:
+    code = "print('12 steps'); print('loss 0.5'); print('step: 4'); print('epoch 3 done', flush=True)"
+    with starter(scorer, tmp_path, code)() as program:
+        while program.running:
+            time.sleep(0.01)
+    assert [(line.word, line.count) for line in program.lines] == [("epoch", 3)]
+    assert "12 steps" in program.said()
+
+
+def test_nothing_is_left_of_a_benchmark_that_was_killed(scorer, tmp_path: Path) -> None:
+    """The guard of tools/checkout.py ends a stopped program, its worker too."""
+    folders = [str(Path(scorer(name).__file__).parent) for name in ("programs", "checkout")]
+    code = f"""
+import os, pathlib, signal, sys, time
+sys.path[:0] = {folders!r}
+from programs import Program
+program = Program([sys.executable, "-c", {WITH_WORKER!r}], log=pathlib.Path({str(tmp_path / "log")!r}))
+while not program.lines:
+    time.sleep(0.01)
+program.hold()
+print(program.lines[0].count, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    worker = int(done.stdout)
+    deadline = time.monotonic() + 5
+    while os.path.exists(f"/proc/{worker}") and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not os.path.exists(f"/proc/{worker}")
