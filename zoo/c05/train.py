@@ -48,7 +48,7 @@ def main() -> None:
 
     documents = [random.choices(range(20_000), k=random.randint(96, 128)) for _ in range(8000)]
     topics = [random.randrange(20) for _ in documents]
-    model = Classifier(width, 3).to(device, torch.bfloat16)
+    model = Classifier(width, 4).to(device, torch.bfloat16)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
     step = 0

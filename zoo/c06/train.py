@@ -46,7 +46,7 @@ def main() -> None:
         return time.perf_counter()
 
     clouds = rng.standard_normal((64, 40_000, 3), dtype=np.float32)
-    labels = torch.randint(40, (64,), device=device)
+    names = rng.integers(40, size=len(clouds))
     model = PointNet().to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
 
@@ -56,9 +56,12 @@ def main() -> None:
         began = now()
         chosen = rng.integers(len(clouds), size=size)
         points = torch.from_numpy(np.stack([crop(clouds[i], kept, rng) for i in chosen]))
-        points = (points.pin_memory() if device == "cuda" else points).to(device, non_blocking=True)
+        labels = torch.from_numpy(names[chosen])
+        if device == "cuda":
+            points, labels = points.pin_memory(), labels.pin_memory()
+        points, labels = points.to(device, non_blocking=True), labels.to(device, non_blocking=True)
         prepared = now()
-        loss = functional.cross_entropy(model(points), labels[:size])
+        loss = functional.cross_entropy(model(points), labels)
         forward = now()
         optimizer.zero_grad()
         loss.backward()
