@@ -26,18 +26,18 @@ class Metric:
         actual = functional.one_hot(labels, CLASSES)
         hits = (predicted * actual).sum(dim=0)
         misses = (actual.sum(dim=0) - hits).float()
-        wrong = (predicted.sum(dim=0) - hits).float()
+        extra = (predicted.sum(dim=0) - hits).float()
         hits = hits.float()
-        rest = len(labels) - hits - misses - wrong
-        self.total = self.total + self.divide(*self.score(hits, misses, wrong, rest)).mean()
+        rest = len(labels) - hits - misses - extra
+        self.total = self.total + self.divide(*self.score(hits, misses, extra, rest)).mean()
 
 
 SCORES = {
-    "recall": lambda hits, misses, _wrong, _rest: (hits, hits + misses),
-    "precision": lambda hits, _misses, wrong, _rest: (hits, hits + wrong),
-    "f1": lambda hits, misses, wrong, _rest: (2 * hits, 2 * hits + misses + wrong),
-    "specificity": lambda _hits, _misses, wrong, rest: (rest, rest + wrong),
-    "jaccard": lambda hits, misses, wrong, _rest: (hits, hits + misses + wrong),
+    "recall": lambda hits, misses, _extra, _rest: (hits, hits + misses),
+    "precision": lambda hits, _misses, extra, _rest: (hits, hits + extra),
+    "f1": lambda hits, misses, extra, _rest: (2 * hits, 2 * hits + misses + extra),
+    "specificity": lambda _hits, _misses, extra, rest: (rest, rest + extra),
+    "jaccard": lambda hits, misses, extra, _rest: (hits, hits + misses + extra),
 }
 
 
@@ -48,7 +48,7 @@ def main() -> None:
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
-    width, size = (2048, 6144) if device == "cuda" else (32, 64)
+    width, size = (2048, 6144) if device == "cuda" else (16, 32)
 
     data = torch.randn(16 * size, width, device=device, dtype=torch.bfloat16)
     classes = torch.randint(CLASSES, (16 * size,), device=device)
@@ -70,9 +70,8 @@ def main() -> None:
             metric.update(logits, classes[chosen])
         step += 1
         if step % 80 == 0:
-            print(
-                f"step {step} " + " ".join(f"{n} {m.compute():.4f}" for n, m in metrics.items()), flush=True
-            )
+            means = " ".join(f"{name} {float(m.total) / step:.4f}" for name, m in metrics.items())
+            print(f"step {step} {means}", flush=True)
 
 
 if __name__ == "__main__":
