@@ -431,15 +431,17 @@ def test_short_kernels_are_told_with_their_length(starved: Diagnosis, number: fl
 
 def test_chains_are_told_with_what_fusing_spares_where_that_is_known(starved: Diagnosis) -> None:
     remedy = Remedy("Fuse elementwise operations.", topic="chains")
-    seen = Condition("chains", True, 0.42, (Part("blocks.*", 0.42),), spared=(0.0, 0.55))
+    seen = Condition("chains", True, 0.42, (Part("blocks.*", 0.42),), spared=(0.2, 0.55))
     [told] = remedies(settled(with_remedies(starved, remedy), {"chains": seen}))
     [without] = remedies(settled(with_remedies(starved, remedy), {"chains": replace(seen, spared=None)}))
 
     assert told.seen == (
-        "Elementwise, one after another: blocks.*, 42 % of the busy time; fused, up to 55 % of their bytes "
-        "go, where each works on the result of the one before."
+        "Elementwise operators and norms, one after another: blocks.*, 42 % of the busy time; fused, at "
+        "least 20 % and up to 55 % of their bytes go, where each works on the result of the one before."
     )
-    assert without.seen == "Elementwise, one after another: blocks.*, 42 % of the busy time."
+    assert without.seen == (
+        "Elementwise operators and norms, one after another: blocks.*, 42 % of the busy time."
+    )
 
 
 TRAFFIC = Condition(
@@ -509,7 +511,7 @@ def test_fusing_gains_what_it_leaves_of_the_elementwise_operators_that_were_seen
     assert (after.gain.low, after.gain.high) == pytest.approx((1 / (1 - 0.02), 1 / (1 - 0.16)))
     assert after.gain.assumption == say("fused_gain")
     assert after.next_limit is None
-    assert "; other elementwise operators take 30 %." in after.remedies[0].seen
+    assert "; others take 30 %." in after.remedies[0].seen
 
 
 @pytest.mark.parametrize(("busy", "left"), [(0.5, None), (float("nan"), (0.2, 0.9))])

@@ -161,10 +161,11 @@ class CallRow:
 @dataclass(frozen=True, slots=True)
 class Chain:
     """
-    Calls that work element by element on one shape, one after another, `times` times in one module and pass.
+    Calls that work element by element on one shape, one after another, `times` times in one module and pass;
+    norms and softmax among them.
 
     `module`: the upper one of those that they are in, None outside of modules. `bytes` is what they have to
-    move, and `spared` what of it a fused kernel need not, at most; NaN where that is not known.
+    move, and what of it a fused kernel need not is `spared_least` to `spared`; NaN where that is not known.
     """
 
     module: str | None
@@ -173,6 +174,7 @@ class Chain:
     times: int
     bytes: float
     spared: float
+    spared_least: float
     source: SourceLine | None = None
 
 
@@ -186,7 +188,8 @@ class Breakdown:
     replays, outside modules, unattributed. All else is ordered by time. `operators` ends with the row
     unattributed: work that no operator launched. `sampled` is how counters were sampled meanwhile, and
     `counted` what they tell of all work; None without. `calls` are the sums that conditions of remedies are
-    judged by, in no particular order, and so are `chains`; no file has them. `roofline` is of all work, and
+    judged by, in no particular order, and so are `chains`, with chains of a single call in `alone`; no file
+    has them. `roofline` is of all work, and
     `ceilings` what it was held against, None without. `exposed_ns`: of the row collectives, when nothing
     else ran on their GPU. `span_ns`: from the first work to the end of the last.
     """
@@ -204,6 +207,7 @@ class Breakdown:
     counted: Counted | None = None
     calls: tuple[CallRow, ...] = ()
     chains: tuple[Chain, ...] = ()
+    alone: tuple[Chain, ...] = ()
     roofline: Roofline = field(default_factory=Roofline)
     ceilings: Ceilings | None = None
     exposed_ns: int = 0

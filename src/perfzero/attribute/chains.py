@@ -1,16 +1,34 @@
 """
-Elementwise operators one after another, which a compiler would make one kernel of.
+Elementwise operators and norms one after another, which a compiler would make fewer kernels of.
 
-A chain is a run of kernels on one stream of which each was launched by a copy or an operator that works
-element by element, all on one shape, in one pass of the step, and in one module or in modules of which one
-holds the other. Each has an input that may be what the one before wrote: of that shape and type, and with
-the same strides where both are known. What a copy writes to is none of its inputs. An in-place call that the
-run has already begins another one, for so a loop over parameters looks, each of which is another tensor.
+A chain is a run of calls on one stream, each a copy, a norm, a softmax or an operator that works element by
+element, all on one shape and in one pass of the step. Each has an input that may be what the one before
+wrote: of that shape and type, and with the same strides where both are known. What a copy writes to is none
+of its inputs. An in-place call that the run has already begins another one, for so a loop over parameters
+looks, each of which is another tensor. A few fills, copies and elementwise operators in between that make
+fewer elements, such as the gradient of a weight that becomes float32, made none of what comes after, and are
+passed over (`PASSED_OVER`). Modules are of no account, for a compiler sees the operators of all of them
+(Ansel et al., "PyTorch 2", 2024); a chain is that of the lowest module that holds all of it.
 
-No trace has addresses, so whether one works on the result of the other is not certain, and a fused kernel
-would have to write what the backward pass wants to see again. So of what fusing spares only the most is told:
-each result between them, written and read. Of one chain that adds (a + b), gelu(.) and mul(., c) on n bytes
-each, which moves 8 n, that is 4 n.
+What fusing spares of the bytes that a chain moves lies between two bounds:
+
+    at least   the read of each result that stands between two calls: whoever computes it hands it on in
+               registers. It may still be written, for the backward pass or for a shortcut. Not where the next
+               call works in place on it and on nothing else: nobody sees it any more, and its write is spared
+               too. A batch norm in training reads what goes in twice, and one of both is spared
+    at most    all but the inputs from outside, once, and the last result. No trace has addresses, so inputs
+               of two calls may be the same tensor; those of one call are taken to be different ones, and so
+               are gradients and what the forward pass kept for them. So from outside come as many bytes as
+               come to any one of the calls. With a batch norm in training they come twice, or what the call
+               before made is written and read instead, for a norm needs the mean and variance of all before
+               it normalises any
+
+Of add(a, b), gelu(.) and mul(., c) on n bytes each, which move 8 n, that is 2 n to 5 n: c may be a. Of the
+gradient of a ReLU and that of the batch norm before it, which move 3 n and 5 n, it is n to 3 n: the sign of
+what the ReLU made follows from what the batch norm kept.
+
+That each works on the result of the one before is likely and not certain. Where two results are made before
+both are used, as in a x + b y, there are as many between them, and the sums are the same.
 """
 
 from __future__ import annotations
@@ -18,18 +36,34 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from perfzero.attribute.breakdown import Call, Chain, SourceLine
-from perfzero.attribute.compulsory import broadcast, passed, result
-from perfzero.attribute.operators import ELEMENTWISE, plain, works_in_place
-from perfzero.attribute.paths import parent
+from perfzero.attribute.compulsory import broadcast, different, made_of, result
+from perfzero.attribute.operators import COPY, ELEMENTWISE, NORMS, UNARY, plain, works_in_place
 from perfzero.traces import BoolArray, Tensor, Work
-from perfzero.values import IntArray
+from perfzero.values import FloatArray, IntArray
 
-FUSIBLE = ELEMENTWISE | {"copy"}
-"""What a compiler fuses with a neighbour on the same elements: a copy may change their type or layout."""
+FUSIBLE = ELEMENTWISE | NORMS | {"copy"}
+"""What a compiler makes a kernel of with its neighbours: a copy may change the type or the layout."""
+
+
+PASSED_OVER = 3
+"""Of small calls one after another; of more, the ones around them are hardly neighbours any more."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moved:
+    """
+    Row by row with the work: which single call of an *operator* launched it (-1: none), what all kernels of
+    that call have to move, in the row of the longest, and what of it they read a second time.
+    """
+
+    operator: IntArray
+    bytes: FloatArray
+    again: FloatArray
 
 
 @dataclass(slots=True)
@@ -37,6 +71,18 @@ class _Sum:
     gpu_ns: int = 0
     times: int = 0
     first: int = -1
+    bytes: float = 0.0
+    twice: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Calls:
+    """Work by the call that launched it: the rows of each, in the order of the first."""
+
+    first: IntArray
+    gpu_ns: IntArray
+    bytes: FloatArray
+    again: FloatArray
 
 
 def chains(
@@ -47,74 +93,143 @@ def chains(
     paths: Sequence[str],
     phase: IntArray,
     sources: Sequence[SourceLine | None],
+    moved: Moved,
 ) -> tuple[Chain, ...]:
     """
-    The chains of *work*, those of the same calls in one module and pass added up, the heaviest first.
+    The chains of *work*, those of the same calls in one module and pass added up, the heaviest first; a call
+    that stands alone is one too.
 
-    Row by row with it: *call*, one of *calls*, *module*, which counts in *paths* (-1: none), *phase*, and
-    where the work comes from.
+    Row by row with it: *call*, one of *calls*, *module*, which counts in *paths* (-1: none), *phase*, where
+    the work comes from, and what is *moved*.
     """
     if not len(work):
         return ()
-    shape, known = _shapes(calls)
+    shape, size = _shapes(calls)
     order = np.lexsort((work.start_ns, work.stream, work.device))
-    of = shape[call[order]]
-    number_of = {path: number for number, path in enumerate(paths)}
-    upper = np.array([number_of.get(parent(path), -2) if path else -2 for path in paths], np.int64)
-    below, here = module[order][1:], module[order][:-1]
-    above = np.append(upper, -2)  # of what is in no module
-    joins = (
-        (of[1:] >= 0)
-        & (of[1:] == of[:-1])
-        & (work.stream[order][1:] == work.stream[order][:-1])
-        & (work.device[order][1:] == work.device[order][:-1])
-        & (phase[order][1:] == phase[order][:-1])
-        & ((below == here) | (above[below] == here) | (above[here] == below))
-    )
-    joins &= _reading(call[order], joins, calls)
-    found: dict[tuple[int, int, tuple[int, ...]], _Sum] = {}
-    in_place = frozenset(number for number in known if works_in_place(calls[number].operator))
-    starts = np.flatnonzero(np.append(joins, False) & ~np.append(False, joins))
-    ends = np.flatnonzero(np.append(False, joins) & ~np.append(joins, False))
-    runs = zip(starts.tolist(), ends.tolist(), strict=True)
-    for rows in (part for start, end in runs for part in _parted(order[start : end + 1], call, in_place)):
-        owner = min(set(module[rows].tolist()), key=lambda m: (paths[m].count(".") if m >= 0 else 0, m))
-        key = (owner, int(phase[rows[0]]), tuple(call[rows].tolist()))
-        one = found.setdefault(key, _Sum(first=int(rows[0])))
-        one.gpu_ns += int((work.end_ns[rows] - work.start_ns[rows]).sum())
-        one.times += 1
-    made = [
-        Chain(
-            None if owner < 0 else paths[owner],
-            tuple(calls[number] for number in numbers),
-            one.gpu_ns,
-            one.times,
-            *_moved_and_spared([known[number] for number in numbers], one.times),
-            sources[one.first],
+    passed = _passed_over(shape[call[order]], size[call[order]], work.stream[order], work.device[order])
+    found: dict[tuple[str | None, int, tuple[int, ...]], _Sum] = {}
+    for rows, joined in ((order[~passed], True), (order[passed], False)):
+        each = _by_call(work, moved, rows)
+        number = call[each.first]
+        for at in _runs(each.first, work, number, shape[number], phase, calls, joined=joined):
+            inside = [paths[m] for m in dict.fromkeys(module[each.first[at]].tolist()) if m >= 0]
+            key = (_above(inside), int(phase[each.first[at[0]]]), tuple(number[at].tolist()))
+            one = found.setdefault(key, _Sum())
+            if not one.times:
+                one.first, one.twice = int(each.first[at[0]]), bool((each.again[at] > 0).any())
+            one.gpu_ns += int(each.gpu_ns[at].sum())
+            one.bytes += float(each.bytes[at].sum())
+            one.times += 1
+    made = []
+    for (owner, _, numbers), one in found.items():
+        its = tuple(calls[n] for n in numbers)
+        made.append(
+            Chain(owner, its, one.gpu_ns, one.times, one.bytes, *_spared(its, one), sources[one.first])
         )
-        for (owner, _, numbers), one in found.items()
-    ]
     return tuple(sorted(made, key=lambda chain: (-chain.gpu_ns, chain.module or "")))
 
 
-def _shapes(calls: Mapping[int, Call]) -> tuple[IntArray, dict[int, tuple[float, float] | None]]:
+def _runs(
+    first: IntArray,
+    work: Work,
+    call: IntArray,
+    shape: IntArray,
+    phase: IntArray,
+    calls: Mapping[int, Call],
+    *,
+    joined: bool,
+) -> Iterator[IntArray]:
     """
-    By call: the number of the shape that it works on element by element, -1 for others; and its bytes.
+    Places in *first*, rows of the *work*, of which each run is a chain; without *joined* each stands alone.
 
-    The last number is -1, so that a call that is not known leads there.
+    Place by place: *call*, one of *calls*, and the number of its *shape*.
+    """
+    if not len(first):
+        return
+    joins = np.full(len(first) - 1, joined)
+    joins &= (shape[1:] >= 0) & (shape[1:] == shape[:-1])
+    for column in (work.stream, work.device, phase):
+        joins &= column[first[1:]] == column[first[:-1]]
+    joins &= _reading(call, joins, calls)
+    in_place = frozenset(n for n in np.unique(call[shape >= 0]).tolist() if works_in_place(calls[n].operator))
+    begins = np.flatnonzero(np.append(True, ~joins))
+    for run in np.split(np.arange(len(first)), begins[1:]):
+        if shape[run[0]] >= 0:
+            yield from _parted(run, call, in_place)
+
+
+def _passed_over(shape: IntArray, size: FloatArray, stream: IntArray, device: IntArray) -> BoolArray:
+    """
+    Of kernels in their order those that stand between two on one *shape* and are of calls on fewer elements.
+
+    *size*: how many a call makes where it works element by element, copies or fills; NaN of others.
+    """
+    passed = np.zeros(len(shape), bool)
+    for many in range(1, min(PASSED_OVER, len(shape) - 2) + 1):
+        before, after = slice(0, -many - 1), slice(many + 1, None)
+        around = (shape[before] >= 0) & (shape[before] == shape[after])
+        around &= (stream[before] == stream[after]) & (device[before] == device[after])
+        between = [slice(place, place - many - 1) for place in range(1, many + 1)]
+        for place in between:
+            around &= size[place] < size[before]
+        for place in between:
+            passed[place] |= around
+    return passed
+
+
+def _by_call(work: Work, moved: Moved, rows: IntArray) -> _Calls:
+    """Of *rows* of the work, in their order, those of one call that follow each other, as one."""
+    if not len(rows):
+        return _Calls(rows, rows, np.zeros(0), np.zeros(0))
+    operator, stream, device = moved.operator[rows], work.stream[rows], work.device[rows]
+    same = (operator[1:] == operator[:-1]) & (operator[1:] >= 0)
+    same &= (stream[1:] == stream[:-1]) & (device[1:] == device[:-1])
+    begins = np.flatnonzero(np.append(True, ~same))
+    length_ns = work.end_ns[rows] - work.start_ns[rows]
+    return _Calls(
+        rows[begins],
+        np.add.reduceat(length_ns, begins),
+        np.add.reduceat(moved.bytes[rows], begins),
+        np.add.reduceat(moved.again[rows], begins),
+    )
+
+
+def _above(paths: Sequence[str]) -> str | None:
+    """The path of the lowest module that holds all of *paths*; None without any."""
+    if not paths:
+        return None
+    parts = [path.split(".") if path else [] for path in paths]
+    depth = 0
+    while all(len(one) > depth and one[depth] == parts[0][depth] for one in parts):
+        depth += 1
+    return ".".join(parts[0][:depth])
+
+
+def _shapes(calls: Mapping[int, Call]) -> tuple[IntArray, FloatArray]:
+    """
+    By call: the number of the shape that it works on element by element, -1 for others; and how many elements
+    it makes, also where it fills, NaN for others.
+
+    The last ones are -1 and NaN, so that a call that is not known leads there.
     """
     numbers: dict[tuple[int, ...], int] = {}
     shape = np.full(max(calls, default=-1) + 2, -1, np.int64)
-    known: dict[int, tuple[float, float] | None] = {}
+    size = np.full(len(shape), math.nan)
     for number, call in calls.items():
-        name = plain(call.operator)
-        if not call.operator.startswith("aten::") or name not in FUSIBLE:
+        name, whole = plain(call.operator), _whole(call)
+        if not call.operator.startswith("aten::") or name not in FUSIBLE | COPY or whole is None:
             continue
-        whole = broadcast([tensor.shape for tensor in call.inputs])
-        if whole:
+        size[number] = math.prod(whole)
+        if whole and name in FUSIBLE:
             shape[number] = numbers.setdefault(whole, len(numbers))
-            known[number] = passed(call)
-    return shape, known
+    return shape, size
+
+
+def _whole(call: Call) -> tuple[int, ...] | None:
+    """The shape of what a norm makes, or what works element by element; None where that is not known."""
+    if plain(call.operator) in NORMS:
+        return call.inputs[0].shape if call.inputs else None
+    return broadcast([tensor.shape for tensor in call.inputs])
 
 
 def _reading(call: IntArray, joins: BoolArray, calls: Mapping[int, Call]) -> BoolArray:
@@ -129,9 +244,7 @@ def _reading(call: IntArray, joins: BoolArray, calls: Mapping[int, Call]) -> Boo
 
 
 def _may_read(later: Call, earlier: Call) -> bool:
-    wrote = result(earlier)
-    given = later.inputs[1:] if plain(later.operator) == "copy" else later.inputs
-    return any(_may_be(tensor, one) for one in wrote for tensor in given)
+    return any(_may_be(tensor, one) for one in result(earlier) for tensor in _given(later))
 
 
 def _may_be(one: Tensor, other: Tensor) -> bool:
@@ -146,23 +259,76 @@ def _may_be(one: Tensor, other: Tensor) -> bool:
 
 
 def _parted(rows: IntArray, call: IntArray, in_place: frozenset[int]) -> Iterator[IntArray]:
-    """*rows* before each call that works in place and comes again, without those that then stand alone."""
+    """*rows*, parted before each call that works in place and comes again."""
     begins = 0
     seen: set[int] = set()
     for place, number in enumerate(call[rows].tolist()):
         if number in in_place and number in seen:
-            if place - begins > 1:
-                yield rows[begins:place]
+            yield rows[begins:place]
             begins, seen = place, set()
         seen.add(number)
-    if len(rows) - begins > 1:
-        yield rows[begins:]
+    yield rows[begins:]
 
 
-def _moved_and_spared(parts: Sequence[tuple[float, float] | None], times: int) -> tuple[float, float]:
-    """What a chain moves, and of that what a fused kernel spares at most; NaN if not known."""
-    both = [part for part in parts if part is not None]
-    if len(both) < len(parts):
+def _spared(calls: Sequence[Call], one: _Sum) -> tuple[float, float]:
+    """What a compiler spares of the bytes of a chain, at most and at least; NaN where they are not known."""
+    if not one.bytes > 0:
         return math.nan, math.nan
-    between = sum(written for _, written in both[:-1])
-    return times * sum(map(sum, both)), times * 2 * between
+    least, outside = 0.0, [_outside(calls[0], 0.0)]
+    for earlier, later in pairwise(calls):
+        between = _between(earlier, later)
+        outside.append(_outside(later, between))
+        unseen = works_in_place(later.operator) and plain(later.operator) in UNARY
+        least += 2 * between if unseen else between
+    last = calls[-1]
+    written = sum(made_of(t.shape, t.dtype or last.inputs[0].dtype) for t in result(last))
+    seen_before = max(saved for _, saved in outside)
+    reads = max(*(sum(both) for both in outside), seen_before + _gradients(calls, outside))
+    again = min(reads, 2 * written + seen_before) if one.twice else 0.0
+    least *= one.times
+    return max(one.bytes - one.times * (reads + again + written), least), least
+
+
+def _outside(call: Call, between: float) -> tuple[float, float]:
+    """
+    The bytes on all elements that *call* reads beside *between*, which the one before handed to it: those of
+    a gradient's operator that are kept from the forward pass come second, all others first.
+    """
+    whole = _whole(call)
+    reads = [_size(tensor) for tensor in _given(call) if tensor.shape == whole]
+    kept = sum(reads) - _gradient(call, reads) if _is_gradient(call) else 0.0
+    return max(0.0, sum(reads) - kept - between), kept
+
+
+def _is_gradient(call: Call) -> bool:
+    """Whether *call* makes a gradient of the gradient of its result, and of what the forward pass kept."""
+    return plain(call.operator).endswith(("_backward", "_backward_data"))
+
+
+def _gradient(call: Call, reads: Sequence[float]) -> float:
+    """Of what a gradient's operator *reads*, the gradient; the others are from the forward pass."""
+    return reads[1 if plain(call.operator) == "cudnn_batch_norm_backward" and len(reads) > 1 else 0]
+
+
+def _gradients(calls: Sequence[Call], outside: Sequence[tuple[float, float]]) -> float:
+    """The bytes of gradients that a chain reads at least: what is added up to one is one, too."""
+    most, is_one = 0.0, False
+    for call, (others, _) in zip(reversed(calls), reversed(outside), strict=True):
+        is_one = _is_gradient(call) or (is_one and plain(call.operator) in ("add", "sub"))
+        most = max(most, others) if is_one else most
+    return most
+
+
+def _between(earlier: Call, later: Call) -> float:
+    """The bytes of what *later* may read of what *earlier* wrote."""
+    made = result(earlier)
+    return next(_size(tensor) for tensor in _given(later) if any(_may_be(tensor, one) for one in made))
+
+
+def _given(call: Call) -> Sequence[Tensor]:
+    """What *call* reads."""
+    return call.inputs[1:] if plain(call.operator) == "copy" else call.inputs
+
+
+def _size(tensor: Tensor) -> float:
+    return different(tensor) or 0.0

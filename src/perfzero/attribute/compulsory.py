@@ -46,6 +46,7 @@ from perfzero.attribute.operators import (
     HALF,
     LAYER_NORM_BACKWARD,
     MATRIX,
+    NORMS,
     TERNARY,
     TO_BOOL,
     UNARY,
@@ -244,11 +245,15 @@ def _kind(name: str, tensors: Sequence[Tensor]) -> str | None:
 
 def result(call: Call) -> tuple[Tensor, ...]:
     """
-    What a copy, or what works element by element, writes: one tensor, two of `native_dropout`.
+    What a copy, a norm, or what works element by element, writes: one tensor, two of `native_dropout`.
 
     Its type and strides are empty where they are not known; that of a copy is what it was given to write to.
+    Statistics that a norm writes beside it are left out.
     """
     name, tensors = plain(call.operator), call.inputs
+    if name in NORMS:
+        kind = "" if "softmax" in name else tensors[0].dtype if tensors else ""
+        return tuple(Tensor(tensor.shape, dtype=kind) for tensor in tensors[:1])
     if name in COPY or works_in_place(call.operator):
         return tensors[:1]
     shape = broadcast([tensor.shape for tensor in tensors])

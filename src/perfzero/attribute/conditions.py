@@ -23,10 +23,8 @@ the GPU's busy time, or it does not. Where the trace does not say it beyond doub
                      what multiplies beside the tensor cores, and why (`missed.py`)
     tiny_kernels, tiny_products
                      modules whose kernels are shorter than their launches (`tiny.py`)
-    chains, traffic  what moves bytes that need not be moved (`traffic.py`)
-
-                     Beside chains a compiler fuses other elementwise operators with their neighbours, such as
-                     an activation with its norm, and spares all of their time at most
+    chains           elementwise operators and norms one after another, and what fusing gains (`fusing.py`)
+    traffic          the modules that move most of the bytes (`traffic.py`)
 
 All is judged by single calls (`CallRow`), never by what else goes by the same operator or module. A condition
 is denied only where little runs of which the trace does not say what it is; that of channels-last also where
@@ -45,11 +43,11 @@ from types import MappingProxyType
 from typing import Literal
 
 from perfzero.attribute.breakdown import OPTIMIZER_ROW, Breakdown, Call, CallRow
-from perfzero.attribute.chains import FUSIBLE
+from perfzero.attribute.fusing import chains
 from perfzero.attribute.layout import Layout, layout
 from perfzero.attribute.missed import tensor_cores, tf32
 from perfzero.attribute.operations import GENERATED
-from perfzero.attribute.operators import HALF, plain
+from perfzero.attribute.operators import HALF
 from perfzero.attribute.parts import (
     NOTEWORTHY,
     Condition,
@@ -65,7 +63,7 @@ from perfzero.attribute.parts import (
 from perfzero.attribute.paths import parent
 from perfzero.attribute.products import is_convolution, is_product, unaligned_length
 from perfzero.attribute.tiny import tiny
-from perfzero.attribute.traffic import chained, traffic
+from perfzero.attribute.traffic import traffic
 
 LEAST_SCORES = 64
 """Queries and keys from which fused kernels are known to be faster; of smaller windows nothing is said."""
@@ -217,19 +215,6 @@ def _float64(b: Breakdown) -> Condition | None:
     return _in_type("float64", "double", b.calls)
 
 
-def _chains(b: Breakdown) -> Condition | None:
-    """Chains, `beside` them the other elementwise operators, and what fusing leaves of both."""
-    found = chained(b)
-    if found is None:
-        return None
-    every = share_of(r for r in b.calls if plain(operator_of(r)) in FUSIBLE)
-    beside = max(every - found.share, 0.0)
-    least, most = (0.0, 1.0) if found.spared is None else found.spared
-    whole = found.share + beside
-    left = (1 - (found.share * most + beside) / whole, 1 - found.share * least / whole)
-    return replace(found, beside=beside, left=left)
-
-
 def _in_type(topic: Topic, dtype: str, rows: Iterable[CallRow]) -> Condition | None:
     """Whether those of *rows* whose type is known work in *dtype*; None without any."""
     known = [r for r in rows if dtype_of(r.call)]
@@ -252,7 +237,7 @@ _ASKED: Sequence[Callable[[Breakdown], Condition | None]] = (
     tf32,
     tensor_cores,
     tiny,
-    _chains,
+    chains,
     traffic,
 )
 

@@ -200,6 +200,8 @@ def gradients(call: Call, kernels: Sequence[str], done: Sequence[float]) -> tupl
         of_weights = any("gammabeta" in name for name in names)
         return (of_input, of_weights) if of_input or of_weights else None
     if plain(call.operator) == BATCH_NORM_BACKWARD:
+        if any("batch_norm_backward_kernel" in name for name in names):
+            return True, True
         reduces = any("batch_norm_backward_reduce" in name for name in names)
         return (True, True) if reduces and any("backward_elemt" in name for name in names) else None
     if plain(call.operator) != CONVOLUTION_BACKWARD:

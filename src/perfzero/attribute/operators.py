@@ -74,6 +74,14 @@ TO_BOOL = frozenset({
 ELEMENTWISE = UNARY | BINARY | TERNARY | TO_BOOL | {"native_dropout"}
 """What computes each element of its result from the same one of its inputs, and nothing else."""
 
+NORMS = frozenset({
+    BATCH_NORM_BACKWARD, "native_batch_norm", "cudnn_batch_norm", "cudnn_batch_norm_backward",
+    LAYER_NORM_BACKWARD, "native_layer_norm", "native_group_norm", "native_group_norm_backward",
+    "_fused_rms_norm", "_fused_rms_norm_backward",
+    "_softmax", "_softmax_backward_data", "_log_softmax", "_log_softmax_backward_data", "_safe_softmax",
+})  # fmt: skip
+"""Norms and softmax: sums over a part of what goes in, and then a result of its shape, element by element."""
+
 COPY = frozenset({"copy", "fill", "zero"})
 
 _WITHOUT_PRODUCTS = frozenset({

@@ -43,7 +43,7 @@ from perfzero.attribute.breakdown import (
     Row,
     SourceLine,
 )
-from perfzero.attribute.chains import chains
+from perfzero.attribute.chains import Moved, chains
 from perfzero.attribute.counted import Counted, Counting, Sampled, count
 from perfzero.attribute.earlier import is_earlier, without_earlier
 from perfzero.attribute.layout import layout
@@ -103,6 +103,7 @@ def break_down(
     trace = without_earlier(whole)
     table = _Table(trace, find_owners(trace), l2_bytes)
     modules = table.modules()
+    found = table.chains()
     breakdown = Breakdown(
         total=table.time(np.arange(len(trace.work))),
         busy_ns=table.busy_ns,
@@ -114,7 +115,8 @@ def break_down(
         kernels=table.kernels(),
         doubts=(*trace.doubts, *_doubts(trace, table)),
         calls=table.calls(),
-        chains=table.chains(),
+        chains=tuple(chain for chain in found if len(chain.calls) > 1),
+        alone=tuple(chain for chain in found if len(chain.calls) == 1),
         roofline=table.demand.roofline(np.arange(len(trace.work)), whole=True),
         exposed_ns=table.exposed_ns(),
         span_ns=int(trace.work.end_ns.max() - trace.work.start_ns.min()) if len(trace.work) else 0,
@@ -398,11 +400,12 @@ class _Table:
         )
 
     def chains(self) -> tuple[Chain, ...]:
-        """What works element by element one after another."""
+        """What works element by element, one after another or alone."""
         call = np.where(self.owners.replay | (self.owners.phase == OPTIMIZER), -1, self.call)
         sources = [self._sources[number] for number in self._source.tolist()]
+        moved = Moved(self.owners.operator, self.demand.bytes, self.demand.again)
         return chains(
-            self.trace.work, call, self.calls_at, self._path, self._paths, self.owners.phase, sources
+            self.trace.work, call, self.calls_at, self._path, self._paths, self.owners.phase, sources, moved
         )
 
     def _own(self) -> dict[str, IntArray]:

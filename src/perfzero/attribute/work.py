@@ -48,13 +48,15 @@ class Demand:
 
     `flops`: NaN where not known; `dtype` counts in `hardware.DTYPES` (-1: multiplies nothing, or no peak
     applies). `bytes`: compulsory ones of the whole call in the row of its longest kernel, 0 in others, NaN
-    where not known. `alone`: the call launched nothing else but sets of memory.
+    where not known; of these `again` are read a second time. `alone`: the call launched nothing else but sets
+    of memory.
     """
 
     length_ns: IntArray
     flops: FloatArray
     dtype: IntArray
     bytes: FloatArray
+    again: FloatArray
     alone: BoolArray
 
     def roofline(self, rows: IntArray, *, whole: bool) -> Roofline:
@@ -103,6 +105,7 @@ def demand(
     if many:
         flops[named[work.name]] = 0.0
     needs, dtype = np.full(many, np.nan), np.full(many, _UNKNOWN, np.int64)
+    again = np.zeros(many)
     alone = np.zeros(many, bool)
     seen = outputs(calls.values())
     known: dict[tuple[int, tuple[int, ...]], _OfCall] = {}
@@ -122,20 +125,22 @@ def demand(
         needs[its] = 0.0 if of.bytes is not None else np.nan
         if of.bytes is not None:
             needs[longest] = of.bytes
+            again[longest] = of.again
         alone[its] = int((~sets[its]).sum()) <= 1
         if of.flops is not None:
             flops[its] = of.flops
             dtype[its] = of.dtype
-    return Demand(length, flops, dtype, needs, alone)
+    return Demand(length, flops, dtype, needs, again, alone)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _OfCall:
-    """What the kernels of a call do, in their order; None where it is not known."""
+    """What the kernels of a call do, in their order; None where it is not known. `again`: read twice."""
 
     flops: FloatArray | None
     dtype: IntArray
     bytes: float | None
+    again: float = 0.0
 
 
 def _of_call(
@@ -147,19 +152,20 @@ def _of_call(
     done = multiplying(call, kernels, lengths) if each else nothing
     made = None if done is None else gradients(call, kernels, done)
     needs = None if _leaves_the_device(kernels) else compulsory_bytes(call, seen, made)
+    again: float | None = 0.0
     if needs is not None and reads_twice(call, kernels):
         again = second_pass(call, needs, l2_bytes)
         needs = None if again is None else needs + again
     if needs is not None:
         needs = through_l2(call, needs, l2_bytes)
     if each is None or done is None:
-        return _OfCall(None, unknown, needs)
+        return _OfCall(None, unknown, needs, again or 0.0)
     flops = each * np.array(done, np.float64)
     if _may_leave_out(call):
-        return _OfCall(flops, unknown, needs)
+        return _OfCall(flops, unknown, needs, again or 0.0)
     kinds = [arithmetic(call, name) if part else None for name, part in zip(kernels, flops, strict=True)]
     dtype = np.array([_UNKNOWN if kind is None else DTYPES.index(kind) for kind in kinds], np.int64)
-    return _OfCall(flops, dtype, needs)
+    return _OfCall(flops, dtype, needs, again or 0.0)
 
 
 def _may_leave_out(call: Call) -> bool:

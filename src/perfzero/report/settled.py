@@ -321,8 +321,8 @@ def _spared(condition: Condition) -> str:
     """What fusing spares in chains, and what else there is to be fused."""
     told = []
     if condition.spared is not None:
-        _, most = condition.spared
-        told.append(say("spared", most=text.percent(most)))
+        least, most = (text.percent(part) for part in condition.spared)
+        told.append(say("spared", least=least, most=most))
     if condition.beside >= NOTEWORTHY:
         told.append(say("fused_beside", beside=text.percent(condition.beside)))
     return joined("join.nothing", told)

@@ -73,16 +73,24 @@ REPORTS: Mapping[str, str] = {
     "seen_activations": "In float32 in {rows}: {share} of the busy time.",
     "seen_line": "It is {line}.",
     "seen_gain": "what a fused kernel leaves of attention elsewhere",
-    "fused_gain": "from nothing to all that a compiler may fuse of the elementwise operators that were seen",
+    "fused_gain": (
+        "from the reads between operators to all that elementwise operators and norms need not move, at the "
+        "memory's roof"
+    ),
     "seen_half_precision": "In float32: {rows}, {share} of the busy time.",
     "seen_float64": "In float64: {rows}, {share} of the busy time.",
     "seen_tf32": "Without the tensor cores: {rows}, {share} of the busy time.",
     "seen_tensor_cores": "Beside the tensor cores: {rows}, {share} of the busy time.",
     "seen_tiny_kernels": "Short kernels make {share} of the launches: {rows}.",
     "seen_tiny_products": "Short kernels, mostly products, make {share} of the launches: {rows}.",
-    "seen_chains": "Elementwise, one after another: {rows}, {share} of the busy time{spared}.",
-    "spared": "; fused, up to {most} of their bytes go, where each works on the result of the one before",
-    "fused_beside": "; other elementwise operators take {beside}",
+    "seen_chains": (
+        "Elementwise operators and norms, one after another: {rows}, {share} of the busy time{spared}."
+    ),
+    "spared": (
+        "; fused, at least {least} and up to {most} of their bytes go, where each works on the result of the "
+        "one before"
+    ),
+    "fused_beside": "; others take {beside}",
     "traffic": "most bytes: {rows}{beyond}",
     "beyond": "; {share} of all bytes are more than operators have to move",
     "traffic_row": "{name} {share}{why}",
