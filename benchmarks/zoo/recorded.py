@@ -126,10 +126,9 @@ def pack(case: Case, version: Version, raw: Path, *, kept: Kept, reports: Path) 
     (reports / "whole.json").write_text(json.dumps(whole.report))
     with kept.room_for(case, version) as folder:
         for size in SIZES[version]:
-            trimmed_well = _trim(raw, folder, size)
+            nothing_lost = _trim(raw, folder, size)
             trimmed = replay(folder)
-            same = said(whole.gpu).verdict == said(trimmed.gpu).verdict
-            if same and trimmed_well:
+            if nothing_lost and said(whole.gpu).verdict == said(trimmed.gpu).verdict:
                 break
         (folder / "command.txt").write_text(f"{case.typed(fixed=version == 'fixed')}\n")
         checked = check_in(folder, case, version, whole=said(whole.gpu), trimmed=said(trimmed.gpu))

@@ -168,7 +168,10 @@ class Run:
     def _is_kept(self, case: Case, stage: str) -> bool:
         if stage == "gain":
             return self.kept.gains(case) is not None
-        return self.kept.up_to_date(case, "base" if stage == "base" else "fixed")
+        version: Version = "base" if stage == "base" else "fixed"
+        if self._args.any_recorder:
+            return self.kept.recording(case, version) is not None
+        return self.kept.up_to_date(case, version)
 
     def score(self, case: Case) -> Score | None:
         """Of what this run has packed; None where that is not the unfixed program."""
@@ -230,6 +233,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--work", type=Path, help="folder for whole recordings (default: one that is removed)")
     p.add_argument("--kept", type=Path, default=FOLDER, help="what is kept from run to run")
     p.add_argument("--stages", type=_stages, default=STAGES, help=f"some of {','.join(STAGES)}")
+    p.add_argument("--any-recorder", action="store_true", help="recordings of another recorder are as good")
     p.add_argument("--rounds", type=int, default=ROUNDS, help="of turns")
     p.add_argument("--turn", type=float, default=TURN_S, help="length of a turn in s")
     p.add_argument("--python", default=sys.executable, help="what runs the programs")

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from perfzero.words.en.remedies import REMEDIES
+
 ZOO = Path(__file__).parents[2] / "zoo"
 IDS = sorted(path.parent.name for path in ZOO.glob("*/case.toml"))
 MOST_LINES = 80
@@ -47,6 +49,15 @@ def test_a_case_is_complete_and_right(scorer, name: str) -> None:
     assert all(source.startswith("https://") for source in case.sources)
     files = {path.name for path in case.folder.iterdir() if path.name != "__pycache__"}
     assert files == {"case.toml", case.program}
+
+
+@every_case
+def test_the_fix_is_one_that_perfzero_may_advise_if_it_is_said_to_be(scorer, name: str) -> None:
+    """A pattern that matches no advice would find none in a report either."""
+    remedy = scorer("case").read_case(ZOO / name).fix.remedy
+    advice = [text for key, text in REMEDIES.items() if key.startswith("try.")]
+
+    assert not remedy or [text for text in advice if re.search(remedy, text, re.IGNORECASE)]
 
 
 @every_case

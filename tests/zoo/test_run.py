@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -57,6 +58,55 @@ def test_a_case_is_measured_kept_and_scored_and_not_measured_again(
     assert run.main(arguments(made_up, tmp_path)) == 0
     assert time.monotonic() - begun < 1
     assert capsys.readouterr().out.count(" kept") == 3
+
+
+def test_a_recording_by_another_recorder_is_made_anew_unless_it_is_said_to_do(
+    scorer, made_up: Path, tmp_path: Path
+) -> None:
+    run, kept = scorer("run"), scorer("kept").Kept(tmp_path / "kept")
+    case = scorer("case").read_case(made_up)
+    with kept.room_for(case, "base") as room:
+        scorer("kept").check_in(
+            room, case, "base", whole=scorer("kept").Said(), trimmed=scorer("kept").Said()
+        )
+    noted = json.loads((kept.folder / "x01" / "base" / "kept.json").read_text())
+    (kept.folder / "x01" / "base" / "kept.json").write_text(json.dumps({**noted, "recorder": "another"}))
+
+    def is_kept(*more: str) -> bool:
+        args = run.parser().parse_args(arguments(made_up, tmp_path, *more))
+        args.out.mkdir(exist_ok=True)
+        return run.Run(args, work=tmp_path, stop=None, beside=None)._is_kept(case, "base")
+
+    assert kept.recording(case, "base") is not None
+    assert not is_kept()
+    assert is_kept("--any-recorder")
+    made_up.joinpath("train.py").write_text("print()")
+    assert not is_kept("--any-recorder")
+
+
+def test_where_the_smaller_recording_loses_something_the_larger_is_kept(
+    scorer, made_up: Path, tmp_path: Path
+) -> None:
+    """The look of this one does not fit into 100 KB, with the samples beside it; into 300 KB it does."""
+    recorded, case = scorer("recorded"), scorer("case").read_case(made_up)
+    raw = ROOT / "tests" / "recordings" / "_looks" / "cupy"
+    lost = {}
+    for size in (100_000, 300_000):
+        lost[size] = not recorded._trim(raw, tmp_path / "small", size)
+        assert bool(list((tmp_path / "small").glob("look-*"))) == (not lost[size])
+    assert lost == {100_000: True, 300_000: False}
+
+    tried: list[int] = []
+
+    def trim(raw: Path, folder: Path, size: int) -> bool:
+        tried.append(size)
+        shutil.copytree(raw, folder, dirs_exist_ok=True)
+        return size > recorded.SIZES["fixed"][0]
+
+    recorded._trim = trim
+    kept = scorer("kept").Kept(tmp_path / "kept")
+    recorded.pack(case, "fixed", RECORDING, kept=kept, reports=tmp_path / "reports")
+    assert tuple(tried) == recorded.SIZES["fixed"]
 
 
 def test_what_does_not_fit_the_budget_is_not_begun_and_that_is_said(
