@@ -28,12 +28,12 @@ def main():
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
 
-    width, depth, length, rows = (1024, 12, 1024, 1280) if device == "cuda" else (64, 2, 64, 512)
+    width, depth, length, rows = (1024, 12, 1024, 640) if device == "cuda" else (64, 2, 64, 512)
     loader = DataLoader(
         Corpus(rows, length),
         batch_size=16,
         shuffle=True,
-        num_workers=2,
+        num_workers=1,
         multiprocessing_context="spawn",
         persistent_workers=args.fixed,
     )
