@@ -273,6 +273,26 @@ def test_what_runs_on_another_stream_meanwhile_does_not_end_it(tmp_path: Path) -
     assert len(chain.calls) == 2
 
 
+@pytest.mark.parametrize(("copy", "many"), [("Memcpy HtoD (Pageable -> Device)", 0), ("Memcpy DtoD", 1)])
+def test_a_copy_from_the_host_is_no_part_of_a_chain(tmp_path: Path, copy: str, many: int) -> None:
+    look = Look()
+    for number, (operator, kernel) in enumerate((("copy_", copy), ("gelu", "kernel"))):
+        at = 100.0 * number
+        given = 2 - number
+        look.op(
+            f"aten::{operator}", at, at + 50, shapes=[SHAPE] * given, types=[BF16] * given,
+            strides=[STRIDES] * given,
+        )  # fmt: skip
+        look.kernel(
+            kernel, at + 60, at + 90, correlation=look.launch(at + 10),
+            cat="kernel" if number else "gpu_memcpy",
+        )  # fmt: skip
+    b = break_down(look.trace(tmp_path))
+
+    assert len(b.chains) == many
+    assert len(b.alone) == 1 - many
+
+
 def test_of_inputs_without_strides_the_bytes_are_not_known(tmp_path: Path) -> None:
     program = run(Program(tmp_path), "mlp", "add", 2)
     [chain] = found(program.run("mlp", "aten::gelu", [SHAPE], BF16))
@@ -305,7 +325,9 @@ def test_where_bytes_are_not_known_no_range_is_told_and_next_to_no_time_is_none(
     for us, told in ((4, False), (6, True)):  # 0.8 and 1.2 % of the time
         little = run(run(Program(tmp_path), "mlp", "add", 2, us=us), "mlp", "gelu", us=us)
         little.run("fc", "aten::mm", [SHAPE, SHAPE], BF16, us=1000 - 2 * us)
-        assert (little.seen("chains") is not None) == told
+        seen = little.seen("chains")
+        assert seen is not None  # all of the trace is known
+        assert seen.holds == told
 
 
 @pytest.mark.parametrize(("us", "told"), [(1.0, True), (5.0, False)])

@@ -340,7 +340,9 @@ def test_of_small_windows_nothing_is_said(tmp_path: Path, queries: int) -> None:
 
 def test_of_a_compiled_program_it_is_not_known_how_attention_is_computed(tmp_path: Path) -> None:
     program = Program(tmp_path).run("blocks.0", "CompiledFunction", [[1]], BF16, kernel="triton_per_fused_0")
+    assert program.seen("fused_attention") == Condition("fused_attention", False, 0)
 
+    program.run("blocks.0", "aten::bmm", [[192, 1024, 1024], [192, 1024, 64]], BF16)
     assert program.seen("fused_attention") is None
 
 

@@ -24,8 +24,10 @@ from perfzero.report.settled import (
     MADE_FOR,
     MOSTLY,
     NAMED,
+    NOTHING_TO_DO,
     SETTLED,
     SUPPORTED,
+    WITHOUT_COMPILER,
     frameworks,
     in_words,
     seen_inside,
@@ -662,3 +664,65 @@ def test_a_line_that_launches_is_told_with_the_graph_where_no_look_supports_anot
 def test_topics_that_support_a_remedy_are_those_of_some() -> None:
     assert {offer.remedy.topic for offer in OFFERS} >= SUPPORTED
     assert not SUPPORTED & set(SETTLED)
+
+
+# --- what is done already
+
+
+COMPILED = Condition("compile", False, 0.0, beside=0.57)
+
+
+def offered(rule: str) -> tuple[Remedy, ...]:
+    return tuple(offer.remedy for offer in OFFERS if offer.rule == rule)
+
+
+def test_a_compiled_network_in_16_bits_that_memory_limits_is_not_told_to_compile(starved: Diagnosis) -> None:
+    """As perfzero told a ResNet-50 under torch.compile and autocast: it is told that it is compiled."""
+    topics: tuple[Topic, ...] = ("chains", "activations", "fused_attention", "fills", "clears_gradients")
+    seen = {topic: Condition(topic, False, 0.0) for topic in topics}
+    before = with_remedies(starved, *offered("memory_bound"))
+    after = settled(before, {**seen, "compile": COMPILED})
+
+    assert [remedy.text for remedy in remedies(after)] == [say("try.fused_or_8bit_optimizer")]
+    assert after.verdict is not None
+    assert after.verdict.because[-1] == say("compiled_already", share="57 %")
+
+
+@pytest.mark.parametrize("text", sorted(NOTHING_TO_DO))
+def test_what_changes_nothing_is_left_out_and_what_is_not_denied_stays(starved: Diagnosis, text: str) -> None:
+    remedy, topics = Remedy(text), NOTHING_TO_DO[text]
+    before = with_remedies(starved, remedy)
+
+    for topic in topics:
+        assert remedies(settled(before, {topic: Condition(topic, False, 0.0)})) == ()
+        [kept] = remedies(settled(before, {topic: Condition(topic, True, 0.5)}))
+        assert kept.text == text
+    assert settled(before, {"float64": Condition("float64", False, 0.0)}) == before
+
+
+def test_each_remedy_that_may_be_done_already_is_one_of_the_catalogue() -> None:
+    texts = {offer.remedy.text for offer in OFFERS} | {say("try.launch_less_there")}
+
+    assert {*NOTHING_TO_DO, *WITHOUT_COMPILER} <= texts
+
+
+def test_of_what_a_compiler_does_among_others_the_others_are_left(starved: Diagnosis) -> None:
+    between, split = Remedy(say("try.fuse_between_products")), Remedy(say("try.split_kernels"))
+    before = with_remedies(starved, between, split)
+    [attention, kernels] = remedies(settled(before, {"compile": COMPILED}))
+
+    assert (attention.text, attention.needs) == (
+        say("try.fused_attention"),
+        (say("need.stepwise_attention"),),
+    )
+    assert kernels.text == say("try.split_kernels.compiled")
+
+
+def test_every_remedy_for_torch_compile_knows_that_it_may_be_there_already() -> None:
+    """But for CUDA graphs, which torch.compile is a way to, and which are denied by replays."""
+    named = {offer.remedy.text for offer in OFFERS if "torch.compile" in offer.remedy.text}
+
+    assert named - {say("try.graph")} <= {
+        *WITHOUT_COMPILER,
+        *(text for text, topics in NOTHING_TO_DO.items() if "compile" in topics),
+    }

@@ -25,6 +25,8 @@ the GPU's busy time, or it does not. Where the trace does not say it beyond doub
                      modules whose kernels are shorter than their launches (`tiny.py`)
     chains           elementwise operators and norms one after another, and what fusing gains (`fusing.py`)
     traffic          the modules that move most of the bytes (`traffic.py`)
+    compile, graph, pageable, pinned_source, training, fills, clears_gradients
+                     what is done already, or not there (`done.py`)
 
 All is judged by single calls (`CallRow`), never by what else goes by the same operator or module. A condition
 is denied only where little runs of which the trace does not say what it is; that of channels-last also where
@@ -43,6 +45,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from perfzero.attribute.breakdown import OPTIMIZER_ROW, Breakdown, Call, CallRow
+from perfzero.attribute.done import FEW_LAUNCHES, compiled, copied, filled, graphed, trained
 from perfzero.attribute.fusing import chains
 from perfzero.attribute.layout import Layout, layout
 from perfzero.attribute.missed import tensor_cores, tf32
@@ -78,9 +81,6 @@ et al., 2022).
 MANY_LAUNCHES = 0.2
 """Of all launches; from this on the optimizer's are a good part of what the host is late with."""
 
-FEW_LAUNCHES = 0.05
-"""Of all launches; of less nobody would notice that they are gone."""
-
 FUSED_LAUNCHES = 8
 """Of an optimizer's step that is as good as fused: some groups of parameters, a norm, a step count."""
 
@@ -106,7 +106,14 @@ def conditions(breakdown: Breakdown) -> Mapping[Topic, Condition]:
     """What the look behind *breakdown* tells of each topic; those of which it tells nothing are not there."""
     if not breakdown.busy_ns:
         return MappingProxyType({})
-    told = (ask(breakdown) for ask in _ASKED)
+    unknown = _unknown(breakdown)
+    told = (
+        *(ask(breakdown) for ask in _ASKED),
+        chains(breakdown, unknown),
+        trained(breakdown, unknown),
+        *copied(breakdown),
+        *filled(breakdown, unknown),
+    )
     return MappingProxyType({one.topic: one for one in told if one is not None})
 
 
@@ -138,7 +145,9 @@ def _alignment(b: Breakdown) -> Condition | None:
 
 def _fused_attention(b: Breakdown) -> Condition | None:
     if share_of(r for r in b.calls if r.kernel.startswith("triton_")) >= NOTEWORTHY:
-        return None  # a compiler's kernels say no more what they compute
+        # A compiler's kernels say no more what they compute, but the products of attention are none of them.
+        batched = share_of(r for r in b.calls if _is(r.call, BATCHED))
+        return _denied("fused_attention", b, batched)
     softmax = [r for r in b.calls if _is(r.call, SOFTMAX) and len(shape_of(r.call)) >= 3]
     found, understood = _on_scores(b, softmax)
     share = sum(part.share for part in found)
@@ -190,8 +199,10 @@ def _activations(b: Breakdown) -> Condition | None:
     heavy = [r for r in b.calls if _is_heavy(r.call)]
     wide = share_of(r for r in heavy if dtype_of(r.call) == "float")
     halves = share_of(r for r in heavy if dtype_of(r.call) in HALF)
-    unclear = max(share_of(heavy) - wide - halves, _unknown(b, generated=True))
-    if unclear >= NOTEWORTHY:
+    unclear = share_of(heavy) - wide - halves
+    if halves >= NOTEWORTHY > max(wide, unclear, _unknown(b)) and _compiled(b):
+        return Condition("activations", False, 0.0)  # in the types that the program gives, as without it
+    if max(unclear, _unknown(b, generated=True)) >= NOTEWORTHY:
         return None
     others = [
         r
@@ -237,9 +248,15 @@ _ASKED: Sequence[Callable[[Breakdown], Condition | None]] = (
     tf32,
     tensor_cores,
     tiny,
-    chains,
     traffic,
+    compiled,
+    graphed,
 )
+
+
+def _compiled(b: Breakdown) -> bool:
+    """Whether a compiler makes a good part of the kernels."""
+    return share_of(r for r in b.calls if r.kernel.startswith(GENERATED)) >= NOTEWORTHY
 
 
 def _may_convolve(row: CallRow) -> bool:

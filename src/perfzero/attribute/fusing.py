@@ -37,11 +37,16 @@ from perfzero.attribute.paths import pattern, without_numbers
 from perfzero.attribute.work import KNOWN
 
 
-def chains(b: Breakdown) -> Condition | None:
-    """What fusing spares of the bytes in chains, and leaves of the time in them and `beside` them."""
+def chains(b: Breakdown, unknown: float) -> Condition | None:
+    """
+    What fusing spares of the bytes in chains, and leaves of the time in them and `beside` them.
+
+    Denied where there is none of it, and of next to nothing is *unknown* what it does.
+    """
     chained = _time(b.chains)
     if chained < NOTEWORTHY * b.busy_ns:
-        return None
+        there_is = max(unknown, _time((*b.chains, *b.alone)) / b.busy_ns) >= NOTEWORTHY
+        return None if there_is else Condition("chains", False, 0.0)
     every = (*b.chains, *b.alone)
     whole, roof = _time(every), _roof(b, every)
     left = [_left(chain, roof) for chain in every]

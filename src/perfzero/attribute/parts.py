@@ -28,6 +28,13 @@ Topic = Literal[
     "tiny_products",
     "chains",
     "traffic",
+    "compile",
+    "graph",
+    "pageable",
+    "pinned_source",
+    "training",
+    "fills",
+    "clears_gradients",
 ]
 
 Why = Literal[

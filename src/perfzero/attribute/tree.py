@@ -65,7 +65,7 @@ from perfzero.attribute.paths import ancestry, natural, parent, pattern, without
 from perfzero.attribute.positions import kernels_of
 from perfzero.attribute.repeats import with_steps
 from perfzero.attribute.roofline import Ceilings, Roofline
-from perfzero.attribute.work import Demand, demand
+from perfzero.attribute.work import Demand, demand, leaves_the_device
 from perfzero.traces import WORK_KINDS, BoolArray, Spans, Trace, Work
 from perfzero.values import IntArray, Samples
 from perfzero.words.said import say
@@ -401,7 +401,10 @@ class _Table:
 
     def chains(self) -> tuple[Chain, ...]:
         """What works element by element, one after another or alone."""
-        call = np.where(self.owners.replay | (self.owners.phase == OPTIMIZER), -1, self.call)
+        names = self.trace.work.names
+        leaves = np.array([leaves_the_device(name) for name in names], bool)[self.trace.work.name]
+        no_part = self.owners.replay | (self.owners.phase == OPTIMIZER) | leaves
+        call = np.where(no_part, -1, self.call)
         sources = [self._sources[number] for number in self._source.tolist()]
         moved = Moved(self.owners.operator, self.demand.bytes, self.demand.again)
         return chains(

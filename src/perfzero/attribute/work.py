@@ -151,7 +151,7 @@ def _of_call(
     nothing = [0.0] * len(kernels)
     done = multiplying(call, kernels, lengths) if each else nothing
     made = None if done is None else gradients(call, kernels, done)
-    needs = None if _leaves_the_device(kernels) else compulsory_bytes(call, seen, made)
+    needs = None if any(map(leaves_the_device, kernels)) else compulsory_bytes(call, seen, made)
     again: float | None = 0.0
     if needs is not None and reads_twice(call, kernels):
         again = second_pass(call, needs, l2_bytes)
@@ -174,5 +174,6 @@ def _may_leave_out(call: Call) -> bool:
     return name in ATTENTION_FORWARD or name in ATTENTION_BACKWARD
 
 
-def _leaves_the_device(kernels: Sequence[str]) -> bool:
-    return any(name.startswith("Memcpy") and "DtoD" not in name for name in kernels)
+def leaves_the_device(kernel: str) -> bool:
+    """Whether it is a copy from or to the host, or another GPU."""
+    return kernel.startswith("Memcpy") and "DtoD" not in kernel

@@ -4,8 +4,10 @@ Remedies after a look inside, and after stacks of the host: what they rest on is
 From outside a remedy comes with its condition: "(provided: it is a convolutional network under autocast)". A
 look shows whether that is so (`attribute/conditions.py`). Where it is, the condition is left out, the layers
 of which it holds are named, and the remedy comes before those that are still supposed, the one with the most
-to gain first. Where it is not, the remedy is left out: it would change nothing. A remedy shows a gain only
-if that was computed for it: one that comes first by what was seen does not take over the gain of another.
+to gain first. Where it is not, the remedy is left out: it would change nothing. So are those that the program
+follows already, such as torch.compile where Inductor made the kernels, or has nothing for. A remedy shows a
+gain only if that was computed for it: one that comes first by what was seen does not take over the gain of
+another.
 Each GPU is told by looks at the processes on it. Beside a finding that the device memory is the limit stand
 the modules that move most of the bytes, and how many need not be moved. What fusing gains is told by the
 elementwise operators that were seen, not by what it gains elsewhere.
@@ -52,8 +54,32 @@ SETTLED: Mapping[Topic, str] = {
     "activations": say("need.float32_now"),
     "tf32": say("need.off"),
     "tensor_cores": say("need.some_miss"),
+    "pinned_source": say("need.source_pinned"),
+    "training": say("need.training"),
+    "clears_gradients": say("need.clears_gradients"),
 }
 """The condition of a remedy that a look settles, by its topic."""
+
+NOTHING_TO_DO: Mapping[str, tuple[Topic, ...]] = {
+    say("try.fuse_elementwise"): ("chains", "compile"),
+    say("try.fuse_through_l2"): ("compile",),
+    say("try.compiler"): ("compile",),
+    say("try.launch_less"): ("compile", "graph"),
+    say("try.graph"): ("graph",),
+    say("try.launch_less_there"): ("graph",),
+    say("try.pinned"): ("pageable",),
+    say("try.no_fills"): ("fills",),
+    say("try.drop_gradients"): ("fills",),
+}
+"""
+Remedies that change nothing where one of these is denied: done already, or with nothing to do it to.
+"""
+
+WITHOUT_COMPILER: Mapping[str, str] = {
+    say("try.fuse_between_products"): say("try.fused_attention"),
+    say("try.split_kernels"): say("try.split_kernels.compiled"),
+}
+"""What is left of a remedy in a program that is compiled already."""
 
 SUPPORTED = frozenset({"tiny_kernels", "tiny_products"})
 """Topics of which a look settles no condition, but shows that the remedy would change something."""
@@ -250,10 +276,11 @@ def _settled(finding: Finding, seen: Mapping[Topic, Condition], busy: float) -> 
     if finding.rule == "memory_bound" and "traffic" in seen:
         finding = replace(finding, because=(*finding.because, _traffic(seen["traffic"])))
     before = _with_gain(finding)
+    left = [_without_compiler(remedy, seen) for remedy in before if not _is_done(remedy, seen)]
     sure: list[Remedy] = []
     supported: list[Remedy] = []
     supposed: list[Remedy] = []
-    for remedy in before:
+    for remedy in left:
         condition = seen.get(cast(Topic, remedy.topic))
         need = "" if condition is None else SETTLED.get(condition.topic, "")
         if condition is None or need not in ("", *remedy.needs) or not (need or condition.holds):
@@ -262,7 +289,25 @@ def _settled(finding: Finding, seen: Mapping[Topic, Condition], busy: float) -> 
             place = sure if need else supported if condition.topic in SUPPORTED else supposed
             place.append(_named(remedy, condition, need, busy))
     remedies = (*sorted(sure, key=_most, reverse=True), *supported, *supposed)
+    if len(left) < len(before) and "compile" in seen:
+        already = say("compiled_already", share=text.percent(seen["compile"].beside))
+        finding = replace(finding, because=(*finding.because, already))
     return finding if remedies == before else _led_by_its_first(finding, remedies)
+
+
+def _is_done(remedy: Remedy, seen: Mapping[Topic, Condition]) -> bool:
+    """Whether *remedy* would change nothing."""
+    topics = NOTHING_TO_DO.get(remedy.text, ())
+    return any(topic in seen and not seen[topic].holds for topic in topics)
+
+
+def _without_compiler(remedy: Remedy, seen: Mapping[Topic, Condition]) -> Remedy:
+    """*remedy* as it is in a program that is compiled, if this one is."""
+    left = WITHOUT_COMPILER.get(remedy.text)
+    if left is None or "compile" not in seen or seen["compile"].holds:
+        return remedy
+    needs = (say("need.stepwise_attention"),) if left == say("try.fused_attention") else remedy.needs
+    return replace(remedy, text=left, needs=needs)
 
 
 def _with_gain(finding: Finding) -> tuple[Remedy, ...]:

@@ -219,6 +219,9 @@ REMEDIES: Mapping[str, str] = {
     "try.channels_last.other": "Use channels-last for model and input.",
     "need.convolutional.other": "it is a convolutional network in a 16-bit type",
     "try.fuse_between_products.other": "Fuse what runs between the products.",
+    "try.split_kernels.compiled": (
+        "Use kernels that split the long dimension (split-K, split-KV): products of a few rows have one."
+    ),
     "try.split_kernels.other": (
         "Use kernels that split the long dimension (split-K, split-KV), or fuse the small ones."
     ),

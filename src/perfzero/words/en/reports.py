@@ -71,6 +71,13 @@ REPORTS: Mapping[str, str] = {
     "seen_fused_optimizer": "It launches many kernels, {share} of the busy time: {rows}.",
     "seen_fused_attention": "Attention step by step in {rows}: {share} of the busy time.",
     "seen_activations": "In float32 in {rows}: {share} of the busy time.",
+    "seen_pinned_source": "They come from pinned memory.",
+    "seen_training": "The optimizer takes {share} of the busy time.",
+    "seen_clears_gradients": "Gradients are filled with zeros: {share} of the busy time.",
+    "seen_fills": "Filled with one value in {rows}: {share} of the busy time.",
+    "compiled_already": (
+        "it is compiled already: kernels that the compiler generated take {share} of the busy time"
+    ),
     "seen_line": "It is {line}.",
     "seen_gain": "what a fused kernel leaves of attention elsewhere",
     "fused_gain": (

@@ -163,6 +163,7 @@ REMEDIES: Mapping[str, str] = {
     "try.channels_last.other": "模型和输入改用 channels-last（通道在后）。",
     "need.convolutional.other": "这是使用 16 位类型的卷积网络",
     "try.fuse_between_products.other": "融合矩阵乘之间的运算。",
+    "try.split_kernels.compiled": "使用切分长维度的内核（split-K、split-KV）：行数少的矩阵乘有这样的内核。",
     "try.split_kernels.other": "使用切分长维度的内核（split-K、split-KV），或融合小内核。",
     "try.compiler.other": "让编译器融合并重新分块。",
     "try.fused_optimizer_step.jax": "用少数几个内核更新全部参数：把优化器的一步放进 jax.jit。",

@@ -1,0 +1,93 @@
+"""
+What a program has done already, and what it has nothing of, as a look inside shows it: advice to do it again,
+or to do it to nothing, is contradicted.
+
+    compile            a compiler makes the kernels: those of Inductor take a good part of the time, by their
+                       names, and the operators that it fuses launch next to nothing themselves any more. Its
+                       share is told beside. A module of the class OptimizedModule alone says that a compiler
+                       was asked, not that it fused anything
+    graph              nearly all work is launched by replays of CUDA graphs
+    pageable, pinned_source
+                       copies from the host come from ordinary memory, or from pinned memory, as Kineto tells
+                       of each
+    training           there is an optimizer, or a backward pass
+    fills              memory is filled with one value, by kernels or by sets; where it is, by what
+    clears_gradients   gradients are filled with zeros, which PyTorch does to all of them at once
+
+A condition holds where the advice would change something. As everywhere, one is denied only where little runs
+of which the trace does not say what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from perfzero.attribute.breakdown import Breakdown, CallRow
+from perfzero.attribute.operations import GENERATED
+from perfzero.attribute.operators import plain
+from perfzero.attribute.parts import NOTEWORTHY, Condition, Topic, by_module, operator_of, share_of
+
+FEW_LAUNCHES = 0.05
+"""Of all launches; of less nobody would notice that they are gone."""
+
+FROM_HOST = "Memcpy HtoD"
+ORDINARY, PINNED = "(Pageable", "(Pinned"
+"""How Kineto names copies from the host, and the memory that they come from."""
+
+NEARLY_ALL = 0.95
+"""Of the time of copies from the host: a few of another kind, such as of a seed, are no reason."""
+
+
+def compiled(b: Breakdown) -> Condition | None:
+    """Denied where a compiler has fused what it can."""
+    generated = share_of(row for row in b.calls if row.kernel.startswith(GENERATED))
+    fusible = sum(chain.gpu_ns for chain in (*b.chains, *b.alone))
+    if generated < NOTEWORTHY or fusible >= NOTEWORTHY * b.busy_ns:
+        return None
+    return Condition("compile", False, 0.0, beside=generated)
+
+
+def graphed(b: Breakdown) -> Condition | None:
+    """Denied where replays launch nearly everything."""
+    every, single = b.total.launches, sum(row.launches for row in b.calls)
+    return Condition("graph", False, 0.0) if every and single < FEW_LAUNCHES * every else None
+
+
+def copied(b: Breakdown) -> Iterable[Condition]:
+    """From which memory of the host copies come; none where there are none, or of both kinds."""
+    rows = [row for row in b.calls if row.kind == "memcpy" and row.kernel.startswith(FROM_HOST)]
+    whole = sum(row.gpu_ns for row in rows)
+    pairs: tuple[tuple[Topic, str, Topic], ...] = (
+        ("pageable", ORDINARY, "pinned_source"),
+        ("pinned_source", PINNED, "pageable"),
+    )
+    for holds, word, denied in pairs:
+        those = [row for row in rows if word in row.kernel]
+        if whole and sum(row.gpu_ns for row in those) >= NEARLY_ALL * whole:
+            yield Condition(holds, True, share_of(those))
+            yield Condition(denied, False, 0.0)
+
+
+def trained(b: Breakdown, unknown: float) -> Condition | None:
+    """Whether there is an optimizer; denied where there is no backward pass either."""
+    optimizer = [row for row in b.calls if row.phase == "optimizer"]
+    if share_of(optimizer) >= NOTEWORTHY:
+        return Condition("training", True, share_of(optimizer))
+    backward = b.total.backward_ns or optimizer
+    return None if backward or unknown >= NOTEWORTHY else Condition("training", False, 0.0)
+
+
+def filled(b: Breakdown, unknown: float) -> Iterable[Condition]:
+    """What is filled with one value, and whether that is gradients."""
+    rows = [row for row in b.calls if _fills(row)]
+    zeros = [row for row in rows if plain(operator_of(row)) == "_foreach_zero"]
+    topics: tuple[tuple[Topic, list[CallRow]], ...] = (("fills", rows), ("clears_gradients", zeros))
+    for topic, those in topics:
+        if share_of(those) >= NOTEWORTHY:
+            yield Condition(topic, True, share_of(those), by_module(those))
+        elif max(share_of(rows), unknown) < NOTEWORTHY:
+            yield Condition(topic, False, 0.0)
+
+
+def _fills(row: CallRow) -> bool:
+    return row.kind == "memset" or plain(operator_of(row)) in ("fill", "zero", "_foreach_zero")

@@ -1,0 +1,170 @@
+"""
+What a program has done already is not advised again, nor is something that it has nothing for.
+
+`compiled` is the ResNet-50 of benchmarks/compare/programs.py by its parts: in a look on an H200 (2026-11-30)
+convolutions in bf16 take 43 % of its time, and kernels of Inductor all else but the optimizer.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from called import BF16, FLOAT
+from hand_written_look import Look
+from hand_written_program import Program
+from perfzero.attribute.conditions import conditions
+from perfzero.attribute.parts import Condition, Topic
+from perfzero.attribute.tree import break_down
+
+IMAGE, WEIGHTS = [256, 64, 56, 56], [256, 64, 1, 1]
+LAST = [[200704, 1, 3584, 64], [64, 1, 64, 64]]
+MATRICES = [[4096, 4096], [4096, 4096]]
+SCORES = [[192, 1024, 1024], [192, 1024, 64]]
+
+
+def compiled(folder: Path) -> Program:
+    program = Program(folder).run("", "aten::cudnn_convolution", [IMAGE, WEIGHTS], BF16, strides=LAST, us=430)
+    names = ("triton_red_fused_native_batch_norm_14", "triton_poi_fused_native_batch_norm_relu_18")
+    for name in names:
+        program.run("", name, [IMAGE], BF16, strides=LAST[:1], kernel=name, us=280)
+    return program.run("", "aten::_foreach_add_", [[64]], FLOAT, optimizer=True, us=10)
+
+
+def denied(topic: Topic) -> Condition:
+    return Condition(topic, False, 0.0)
+
+
+@pytest.mark.parametrize("topic", ["channels_last", "activations", "fused_attention", "chains"])
+def test_of_a_compiled_network_in_bf16_nothing_is_left_to_fuse_or_to_halve(
+    tmp_path: Path, topic: Topic
+) -> None:
+    assert compiled(tmp_path).seen(topic) == denied(topic)
+
+
+def test_a_compiled_program_is_known_by_its_kernels_with_their_share(tmp_path: Path) -> None:
+    seen = compiled(tmp_path).seen("compile")
+
+    assert seen is not None
+    assert (seen.holds, seen.beside) == (False, pytest.approx(0.56))
+
+
+def test_what_a_graph_break_left_uncompiled_is_still_to_be_compiled(tmp_path: Path) -> None:
+    program = compiled(tmp_path)
+    for operator in ("add", "relu"):
+        program.run("head", f"aten::{operator}", [IMAGE], BF16, strides=LAST[:1])
+
+    assert program.seen("compile") is None
+    chains = program.seen("chains")
+    assert chains is not None
+    assert chains.holds
+
+
+@pytest.mark.parametrize("kernel", ["triton_flash_forward", "vectorized_elementwise_kernel"])
+def test_kernels_of_ones_own_are_no_compilers(tmp_path: Path, kernel: str) -> None:
+    program = Program(tmp_path).run("", "mine::op", [IMAGE], BF16, kernel=kernel)
+
+    assert program.seen("compile") is None
+    assert program.seen("chains") is None
+
+
+def test_a_compiled_program_in_float32_may_still_work_in_16_bits(tmp_path: Path) -> None:
+    program = Program(tmp_path).run("", "aten::mm", MATRICES, FLOAT)
+    program.run("", "triton_poi_fused_add", [IMAGE], FLOAT, kernel="triton_poi_fused_add")
+
+    assert program.seen("activations") is None
+
+
+def test_compiled_attention_may_be_step_by_step_where_there_are_products_in_batches(tmp_path: Path) -> None:
+    program = compiled(tmp_path).run("", "aten::bmm", SCORES, BF16)
+
+    assert program.seen("fused_attention") is None
+
+
+def test_elementwise_operators_alone_are_not_denied(tmp_path: Path) -> None:
+    program = Program(tmp_path).run("fc", "aten::mm", MATRICES, BF16)
+
+    assert program.run("act", "aten::gelu", [[4096, 4096]], BF16).seen("chains") is None
+
+
+# --- graphs
+
+
+@pytest.mark.parametrize(("single", "is_denied"), [(0, True), (1, True), (4, False)])
+def test_a_program_of_replays_needs_no_graph(tmp_path: Path, single: int, is_denied: bool) -> None:
+    look = Look()
+    look.replay(0, 900)
+    graph = look.launch(10, name="cudaGraphLaunch")
+    for number in range(40):
+        look.kernel("kernel", 1000 + 10 * number, 1009 + 10 * number, correlation=graph)
+    for number in range(single):
+        look.work("kernel", 1500 + 10 * number, 1509 + 10 * number, at=950 + number)
+    look.step(0, 0, 999)
+    told = conditions(break_down(look.trace(tmp_path)))
+
+    assert (told.get("graph") == denied("graph")) == is_denied
+
+
+# --- copies
+
+
+@pytest.mark.parametrize(
+    ("kernels", "pageable", "pinned"),
+    [
+        (("Memcpy HtoD (Pageable -> Device)",), True, False),
+        (("Memcpy HtoD (Pinned -> Device)",), False, True),
+        (("Memcpy HtoD (Pinned -> Device)", "Memcpy HtoD (Pageable -> Device)"), None, None),
+        (("Memcpy DtoD (Device -> Device)",), None, None),
+    ],
+)
+def test_from_which_memory_copies_come_is_told_where_all_come_from_it(
+    tmp_path: Path, kernels: tuple[str, ...], pageable: bool | None, pinned: bool | None
+) -> None:
+    look = Look()
+    for number, name in enumerate(kernels):
+        at = 100.0 * number
+        look.op("aten::copy_", at, at + 50, shapes=[[64], [64]], types=[FLOAT] * 2)
+        look.kernel(name, at + 60, at + 90, correlation=look.launch(at + 10), cat="gpu_memcpy")
+    look.step(0, 0, 999)
+    told = conditions(break_down(look.trace(tmp_path)))
+    found = [told[topic].holds if topic in told else None for topic in ("pageable", "pinned_source")]
+
+    assert found == [pageable, pinned]
+
+
+# --- optimizers and fills
+
+
+def test_an_optimizer_makes_a_training_and_without_a_backward_pass_there_is_none(tmp_path: Path) -> None:
+    forward = Program(tmp_path).run("fc", "aten::mm", MATRICES, BF16)
+    assert forward.seen("training") == denied("training")
+
+    backward = forward.run("fc", "aten::mm", MATRICES, BF16, backward=True)
+    assert backward.seen("training") is None
+
+    seen = backward.run("", "aten::_foreach_add_", [[64]], FLOAT, optimizer=True).seen("training")
+    assert seen is not None
+    assert (seen.holds, seen.share) == (True, pytest.approx(1 / 3))
+
+
+@pytest.mark.parametrize(
+    ("operator", "fills", "gradients"),
+    [("aten::fill_", True, None), ("aten::_foreach_zero_", True, True), ("aten::mul_", False, False)],
+)
+def test_fills_are_named_and_where_there_are_none_denied(
+    tmp_path: Path, operator: str, fills: bool, gradients: bool | None
+) -> None:
+    program = Program(tmp_path).run("fc", "aten::mm", MATRICES, BF16).run("", operator, [[4096]], FLOAT)
+    found = [
+        None if (seen := program.seen(topic)) is None else seen.holds
+        for topic in ("fills", "clears_gradients")
+    ]
+
+    assert found == [fills, gradients]
+
+
+def test_of_kernels_that_the_trace_does_not_tell_nothing_is_denied(tmp_path: Path) -> None:
+    told = conditions(Program(tmp_path).run("", "mine::op", [[64]], FLOAT).broken_down())
+
+    assert not {"compile", "graph", "training", "fills", "clears_gradients", "chains"} & told.keys()
