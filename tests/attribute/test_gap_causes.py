@@ -50,6 +50,18 @@ def test_each_gap_goes_to_the_line_at_which_the_host_was_seen() -> None:
     assert found.placed.mean() > 0.95
 
 
+def test_gaps_are_those_of_the_stretch_that_lines_are_told_of() -> None:
+    """A report tells lines of the stretch that was judged; its gaps are handed out, and not those before."""
+    stacks, pm = made(WAITS_IN_TURN)
+    judged = pm.where(pm.start_ns >= pm.start_ns[len(pm) // 2])
+    host = host_causes(stacks, judged)
+    found = gap_causes(stacks, pm, host)
+
+    assert found is not None
+    assert found.start_ns.min() >= judged.start_ns.min()
+    assert found.length_ns.sum() / 1e9 == pytest.approx(host.idle * host.seconds, rel=1e-9)
+
+
 def test_a_line_that_waits_for_the_gpu_is_seen_before_its_gaps() -> None:
     """The GPU is busy while the host waits at line 20, and idle after it, while the host is at line 12."""
     stacks, pm = made([(at(20), 20.0, [(0.0, 20.0)]), (at(12), 20.0, [(15.0, 20.0)])])

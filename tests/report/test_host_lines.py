@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import numpy as np
 import pytest
 
-from perfzero.attribute.stacks import Cause, HostCauses, StageShare
+from perfzero.attribute.stacks import LEAST_SAMPLES, Cause, HostCauses, StageShare
+from perfzero.report import analysis
 from perfzero.report.analysis import analyze, judged_report
-from perfzero.report.host_lines import lines, overlapping, quoted, words
+from perfzero.report.host_lines import lines, overlapping, quoted, words, worth_telling
+from perfzero.report.page_data import _host
 from perfzero.report.schema import schema
 from perfzero.report.terminal import words as page
+from perfzero.report.voice import Voice
 from perfzero.stacks import Frame
 from perfzero.store.schema import STACKS
 from perfzero.store.writer import RecordingWriter
@@ -84,6 +89,29 @@ def test_a_line_that_may_cost_nothing_is_not_claimed_to() -> None:
     assert len(lines(HostCauses((cause(low=0.02),), idle=0.08))) == 1
 
 
+@pytest.mark.parametrize(("idle", "told"), [(0.001, 0), (0.04, 0), (0.06, 1), (math.nan, 1)])
+def test_where_the_judged_stretch_is_hardly_idle_no_line_is_told(idle: float, told: int) -> None:
+    """As of a program that was sampled while it compiled: 100 % of idle time that is 0.1 % later on."""
+    host = HostCauses((cause(share=1.0, low=0.9, high=1.0),), idle=1.0)
+
+    assert len(lines(host, idle)) == told
+    assert len(worth_telling(host, idle)) == told
+
+
+@pytest.mark.parametrize(("idle", "told"), [(0.08, 0), (0.2, 1)])
+def test_an_interval_that_says_nothing_counts_by_the_idle_time_that_was_judged(
+    idle: float, told: int
+) -> None:
+    assert len(lines(HostCauses((cause(share=1.0, low=0.0, high=1.0),), idle=1.0), idle)) == told
+
+
+def test_lines_that_are_not_told_do_not_overlap() -> None:
+    host = HostCauses((cause(), cause(share=0.3)), idle=0.3)
+
+    assert overlapping(host, 0.2)
+    assert not overlapping(host, 0.01)
+
+
 def test_that_shares_overlap_is_said_where_lines_that_are_told_add_up_to_more_than_all() -> None:
     assert overlapping(HostCauses((cause(), cause(share=0.3)), idle=0.3))
     assert not overlapping(HostCauses((cause(), cause(share=0.22)), idle=0.3))
@@ -130,6 +158,42 @@ def test_a_recording_with_stacks_gives_a_report_that_names_the_line(recording: P
     assert host["causes"][0]["share"] == pytest.approx(1.0, abs=0.05)
     assert "What the GPU waits for while it is idle, by line of the program (shares overlap):" in page(report)
     assert "loss.item(): waits for the GPU" in page(report)
+
+
+@pytest.mark.parametrize(("moments", "spans"), [(LEAST_SAMPLES, 1), (LEAST_SAMPLES - 1, 2)])
+def test_lines_are_of_the_judged_stretch_where_enough_of_the_host_was_seen_in_it(
+    monkeypatch: pytest.MonkeyPatch, moments: int, spans: int
+) -> None:
+    """Else of the whole recording: what a program does as it starts is not what it does later."""
+    asked: list[Samples] = []
+
+    def host_causes(_: object, pm: Samples) -> HostCauses:
+        asked.append(pm)
+        return HostCauses(moments=moments)
+
+    monkeypatch.setattr(analysis, "host_causes", host_causes)
+    [gpu] = judged_report(REAL / "ash").gpus
+    steady, within = gpu.diagnosis.steady, asked[0]
+
+    assert len(asked) == spans
+    assert (within.start_ns >= steady.start_ns).all()
+    assert (within.end_ns <= steady.end_ns).all()
+    assert len(asked[-1]) > len(within) or spans == 1
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_page_tells_no_line_of_a_gpu_that_is_hardly_idle_and_says_so(language: str) -> None:
+    [gpu] = judged_report(REAL / "birch").gpus
+    voice = Voice(language)
+    told, silent = (
+        _host(replace(gpu, diagnosis=replace(gpu.diagnosis, shares={"idle": share})), voice)
+        for share in (0.13, 0.001)
+    )
+
+    assert told is not None
+    assert silent is not None
+    assert told["causes"]
+    assert (silent["causes"], silent["reason"]) == ([], voice("stacks.not_worth"))
 
 
 def test_the_remedy_of_a_real_program_names_its_line() -> None:

@@ -48,7 +48,8 @@ class HostCauses:
     `idle`: share of the time that the GPU had nothing to do, where both were looked at, `seconds` long, with
     `moments` at which the host was seen. `offset_s` was added to the stacks' clock. `told`: how much the
     lines tell of the idle time, in nats over all moments; more for the GPU that the process feeds than for
-    another. `reason`: why there are no causes, empty where there are.
+    another. `reason`: why there are no causes, empty where there are. Both were looked at from `start_ns` to
+    `end_ns`, or less; 0 where they were not.
     """
 
     causes: tuple[Cause, ...] = ()
@@ -58,3 +59,5 @@ class HostCauses:
     offset_s: float = 0.0
     told: float = 0.0
     reason: str = ""
+    start_ns: int = 0
+    end_ns: int = 0

@@ -60,7 +60,8 @@ class GapCauses:
 
 def gap_causes(stacks: HostStacks, pm: Samples, host: HostCauses) -> GapCauses | None:
     """
-    The gaps in the samples *pm* while *stacks* were taken, shared out to the causes that *host* names.
+    The gaps in the samples *pm* while *stacks* were taken, shared out to the causes that *host* names: those
+    in the stretch that these are told of.
 
     None where nobody watched the host, or its clock is not known: where *host* says why it has no causes.
     """
@@ -68,6 +69,8 @@ def gap_causes(stacks: HostStacks, pm: Samples, host: HostCauses) -> GapCauses |
     if main is None or not len(main) or host.reason:
         return None
     main = whole_stacks(main, main_thread(main))
+    if host.end_ns > host.start_ns:
+        pm = pm.where((pm.start_ns >= host.start_ns) & (pm.end_ns <= host.end_ns))
     idle = idle_time(pm, start_ns=main.start_ns, end_ns=main.end_ns)
     if idle is None:
         return None

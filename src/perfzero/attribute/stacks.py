@@ -78,6 +78,8 @@ def host_causes(stacks: HostStacks, pm: Samples) -> HostCauses:
         "moments": round(moments.count),
         "offset_s": offset_ns / 1e9,
         "told": moments.count * information(moments, idle.at(moments.time_ns)),
+        "start_ns": int(pm.start_ns.min()),
+        "end_ns": int(pm.end_ns.max()),
     }
     if known["moments"] < LEAST_SAMPLES:
         return HostCauses(**known, reason=say("stacks.too_rarely"))

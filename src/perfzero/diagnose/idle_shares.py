@@ -21,13 +21,18 @@ import numpy as np
 from perfzero.diagnose.idle_time import IdleTime, Late, idle_time, late_launches
 from perfzero.diagnose.roofs import Roofs
 from perfzero.diagnose.split import AT, Split, classify, rates_of
-from perfzero.diagnose.thresholds import FINE_IDLE, IO_WAIT, MAIN_SLEPT, WORKER_BUSY
+from perfzero.diagnose.thresholds import FINE_IDLE, IDLE_LINES, IO_WAIT, MAIN_SLEPT, WORKER_BUSY
 from perfzero.series.rare import outside
 from perfzero.series.stats import level
 from perfzero.values import IntArray, Samples
 
 NOWHERE: tuple[IntArray, IntArray] = (np.empty(0, np.int64), np.empty(0, np.int64))
 """The starts and ends of no stalls."""
+
+
+def worth_lines(idle: float) -> bool:
+    """Whether it matters which lines of the program *idle*, a share of all time, goes to."""
+    return idle >= IDLE_LINES.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,6 +197,14 @@ IDLE_WATCH = Threshold(
     "idle_watch", 0.10, "ratio", "Idle or waiting for more than 10 % of the time is flagged.", NVIDIA_TRIAGE
 )
 IDLE_BAD = Threshold("idle_bad", 0.20, "ratio", "Highly input-bound from 20 % on.", TENSORFLOW)
+IDLE_LINES = Threshold(
+    "idle_lines",
+    0.05,
+    "ratio",
+    "From this idle time on lines are named that the GPU waits for; nobody looks for the cause of less than "
+    "the rules call idle. Of 0.1 % a line was said to make 100 %, between 0 and 100 %.",
+    TENSORFLOW,
+)
 FINE_IDLE = Threshold(
     "fine_idle",
     0.50,

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from perfzero import text
-from perfzero.attribute.stacks import HostCauses, host_causes
+from perfzero.attribute.stacks import LEAST_SAMPLES, HostCauses, host_causes
 from perfzero.diagnose.gates import GPM_ONLY, NVML_ONLY
 from perfzero.diagnose.judge import judge
 from perfzero.diagnose.verdict import Diagnosis
@@ -29,6 +29,7 @@ from perfzero.report.json_file import to_json
 from perfzero.report.looks import broken_down
 from perfzero.report.model import Report
 from perfzero.report.settled import frameworks, in_words, seen_inside, settled, with_lines
+from perfzero.stacks import HostStacks
 from perfzero.store.reader import Recording, open_recording
 from perfzero.store.stacks import read_stacks
 from perfzero.values import Look
@@ -131,11 +132,21 @@ def with_host(recording: Recording, judged: list[Judged]) -> tuple[list[Judged],
         return judged, ()
     except BrokenRecording as error:
         return judged, (first_line(error.sentence),)
-    found: list[HostCauses] = [host_causes(stacks, j.seen.pm) for j in judged]
+    found: list[HostCauses] = [_causes(stacks, j) for j in judged]
     if not found:
         return judged, stacks.doubts
     its = max(range(len(found)), key=lambda i: found[i].told)
     return [replace(j, host=found[i] if i == its else None) for i, j in enumerate(judged)], stacks.doubts
+
+
+def _causes(stacks: HostStacks, judged: Judged) -> HostCauses:
+    """
+    What the host did in the stretch that was judged, for while a program starts or compiles it does other
+    things; in all of the recording where too little of the host was seen in that stretch.
+    """
+    pm, steady = judged.seen.pm, judged.diagnosis.steady
+    found = host_causes(stacks, pm.where((pm.start_ns >= steady.start_ns) & (pm.end_ns <= steady.end_ns)))
+    return found if found.moments >= LEAST_SAMPLES else host_causes(stacks, pm)
 
 
 def explained(diagnosis: Diagnosis, reason: str) -> Diagnosis:

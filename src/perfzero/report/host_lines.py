@@ -6,20 +6,19 @@ The lines of the program that the GPU waits for: a block of report.json, and at 
 
 from __future__ import annotations
 
+import math
 import posixpath
 from collections.abc import Sequence
 from typing import Any
 
 from perfzero import text
 from perfzero.attribute.stacks import Cause, HostCauses, StageShare
+from perfzero.diagnose.idle_shares import worth_lines
 from perfzero.stacks import Frame
 from perfzero.words.said import listed, say
 
 LINES = 3
 """As many as fit beside the verdict; report.json has all."""
-
-WORTH_TELLING = 0.05
-"""Idle time, as a share of all, below which nobody looks for its cause."""
 
 CLAIM = 0.01
 """The lower end of a line's interval, below which the line may well cost nothing: it is not told ..."""
@@ -53,24 +52,33 @@ def host_block(host: HostCauses) -> dict[str, Any]:
     }
 
 
-def lines(host: HostCauses | None) -> list[tuple[str, str]]:
-    """Place and words of the first causes; none where the GPU is hardly idle, or nothing is known."""
-    return [(place(cause.frame), words(cause)) for cause in _told(host)]
+def lines(host: HostCauses | None, idle: float = math.nan) -> list[tuple[str, str]]:
+    """Place and words of the first causes that are worth it."""
+    return [(place(cause.frame), words(cause)) for cause in worth_telling(host, idle)[:LINES]]
 
 
-def overlapping(host: HostCauses | None) -> bool:
+def overlapping(host: HostCauses | None, idle: float = math.nan) -> bool:
     """
     Whether the shares of the lines that are told add up to visibly more than 100 %.
 
     Where a wait and other work follow each other, the time would be gone without either of them.
     """
-    return sum(cause.share for cause in _told(host)) >= OVERLAPPING
+    return sum(cause.share for cause in worth_telling(host, idle)[:LINES]) >= OVERLAPPING
 
 
-def _told(host: HostCauses | None) -> Sequence[Cause]:
-    if host is None or not host.idle >= WORTH_TELLING:
+def worth_telling(host: HostCauses | None, idle: float = math.nan) -> Sequence[Cause]:
+    """
+    The causes of idle time that matter, and that are known to be some.
+
+    None where the GPU is hardly *idle* in the stretch that was judged (NaN: not known), or was while the host
+    was sampled, which may have been as the program started.
+    """
+    if host is None:
         return ()
-    return [c for c in host.causes if c.low >= CLAIM or c.share * host.idle >= MUCH][:LINES]
+    matters = min(host.idle, idle) if math.isfinite(idle) else host.idle
+    if not worth_lines(matters):
+        return ()
+    return [c for c in host.causes if c.low >= CLAIM or c.share * matters >= MUCH]
 
 
 def place(frame: Frame) -> str:

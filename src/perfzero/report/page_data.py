@@ -18,6 +18,7 @@ import numpy as np
 
 from perfzero import text
 from perfzero.counters import BY_NAME
+from perfzero.diagnose.idle_shares import worth_lines
 from perfzero.diagnose.verdict import (
     TIME_CLASSES,
     Diagnosis,
@@ -480,12 +481,17 @@ def _host(gpu: GpuReport, say: Voice) -> dict[str, Any] | None:
     host = gpu.host
     if host is None:
         return None
+    idle = gpu.diagnosis.shares.get("idle", math.nan)
+    told = host_lines.worth_telling(host, idle)
+    reason = say.tell(host.reason)
+    if host.causes and not told and not worth_lines(idle):
+        reason = say("stacks.not_worth")
     return {
         "idle": text.percent(host.idle),
         "watched": text.duration(host.seconds),
         "moments": f"{host.moments:,}",
-        "reason": say.tell(host.reason),
-        "overlap": host_lines.overlapping(host),
+        "reason": reason,
+        "overlap": host_lines.overlapping(host, idle),
         "causes": [
             {
                 "place": host_lines.place(cause.frame),
@@ -499,7 +505,7 @@ def _host(gpu: GpuReport, say: Voice) -> dict[str, Any] | None:
                 "interval": _interval(cause.low, cause.high),
                 "path": [host_lines.place(frame) for frame in cause.path],
             }
-            for cause in host.causes
+            for cause in told
         ],
     }
 

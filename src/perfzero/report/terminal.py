@@ -132,10 +132,11 @@ def _worst(report: Report, gpu: GpuReport, say: Voice) -> Iterator[RenderableTyp
             yield _labelled(
                 [(say("time"), shares, ""), *_step(diagnosis, say, short=looked), *_rare(diagnosis, say)]
             )
-    told = host_lines(gpu.host)
+    idle = diagnosis.shares.get("idle", math.nan)
+    told = host_lines(gpu.host, idle)
     if told:
         yield ""
-        title = say("host_lines_overlap" if overlapping(gpu.host) else "host_lines")
+        title = say("host_lines_overlap" if overlapping(gpu.host, idle) else "host_lines")
         yield Text(text.glued(title), style="bold")
         yield _labelled([(where, say.tell(what), "") for where, what in told])
     yield from _layers(report, gpu, say)

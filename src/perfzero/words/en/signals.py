@@ -60,6 +60,7 @@ SIGNALS: Mapping[str, str] = {
     "stacks.not_sampled": "The host was not sampled.",
     "stacks.no_counters": "No hardware counters were sampled while the host was.",
     "stacks.too_rarely": "The host was seen too rarely while the counters were sampled.",
+    "stacks.not_worth": "The GPU is idle for too little of the time for a line to matter.",
     "stacks.hardly_idle": "The GPU was hardly idle while the host was sampled.",
     "layers.several_gpus": "The trace holds work of several GPUs, so counters are not shared out to it.",
     "layers.no_sample": "No sample of the GPU's counters lies in the trace.",

@@ -39,6 +39,7 @@ SIGNALS: Mapping[str, str] = {
     "stacks.not_sampled": "没有采样主机端。",
     "stacks.no_counters": "采样主机端时没有采样硬件计数器。",
     "stacks.too_rarely": "采样计数器期间看到主机端的次数太少。",
+    "stacks.not_worth": "GPU 空闲的时间太少，哪一行都不要紧。",
     "stacks.hardly_idle": "采样主机端期间 GPU 几乎没有空闲。",
     "layers.several_gpus": "追踪数据里有多块 GPU 的工作，所以没有把计数器分摊给它。",
     "layers.no_sample": "追踪数据的时间内没有 GPU 计数器的采样。",
