@@ -77,6 +77,7 @@ def test_a_case_that_goes_well_misses_nothing(scorer, case, told, achieved) -> N
     assert (score.promise.low, score.promise.high, score.promise.width) == (2.0, 6.0, 3.0)
     assert (score.earned, score.inside, score.foreseen) == (True, True, True)
     assert (score.slowdown, score.held_up_s, score.stable_s, score.after) == (0.01, 0.3, 5.0, "-")
+    assert not score.advised
     assert score.misses == ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import signal
@@ -24,7 +25,8 @@ while True:
 """
 
 WITH_WORKER = """
-import os, subprocess, sys, time
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # which cannot run while it is stopped
 worker = subprocess.Popen([sys.executable, "-c", "import time\\nwhile True: time.sleep(0.01)"])
 print("worker", worker.pid, flush=True)
 while True:
@@ -44,9 +46,15 @@ def steps(length: float, *, by: int = 1, word: str = "step") -> str:
 def test_the_gain_is_the_ratio_of_the_paces_by_the_programs_own_count(scorer, tmp_path: Path) -> None:
     """32 samples in 40 ms against 8 in 20 ms: twice the pace, though its lines come half as often."""
     turns = scorer("turns")
+    started: list = []
+
+    def start(code: str):
+        started.append(starter(scorer, tmp_path, code)())
+        return started[-1]
+
     found = turns.in_turns(
-        starter(scorer, tmp_path, steps(0.02, by=8, word="sample")),
-        starter(scorer, tmp_path, steps(0.04, by=32, word="sample")),
+        lambda: start(steps(0.02, by=8, word="sample")),
+        lambda: start(steps(0.04, by=32, word="sample")),
         stop=scorer("programs").Stop(),
         turn_s=0.4,
         settle_s=0.1,
@@ -55,6 +63,10 @@ def test_the_gain_is_the_ratio_of_the_paces_by_the_programs_own_count(scorer, tm
     assert found.word == "sample"
     assert (len(found.base), len(found.fixed)) == (2, 2)
     assert turns.achieved(found).gain == pytest.approx(2.0, rel=0.25)
+    base, fixed = ([line.at_s for line in program.lines] for program in started)
+    held_s = max(after - before for before, after in itertools.pairwise(base))
+    assert held_s > 0.75  # while the fixed program had two turns
+    assert sum(1 for at_s in fixed if base[0] < at_s < base[-1]) > 10
 
 
 def test_while_one_works_the_other_and_its_workers_are_stopped(scorer, tmp_path: Path) -> None:
@@ -67,6 +79,8 @@ def test_while_one_works_the_other_and_its_workers_are_stopped(scorer, tmp_path:
         program.go_on()
         await_status(worker, psutil.STATUS_SLEEPING)
         program.hold()
+        begun = time.monotonic()
+    assert time.monotonic() - begun < 2  # it was not waited for in vain
     assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
 
 
@@ -158,11 +172,14 @@ def test_the_interval_is_students_over_the_spread_of_the_turns(scorer) -> None:
 
 
 def test_other_lines_are_no_progress(scorer, tmp_path: Path) -> None:
-    code = "print('12 steps'); print('loss 0.5'); print('step: 4'); print('epoch 3 done', flush=True)"
+    code = """
+for line in ("12 steps", "loss 0.5", "step: 4", "epoch 3 done", "step 9", "epoch 4"):
+    print(line)
+"""
     with starter(scorer, tmp_path, code)() as program:
         while program.running:
             time.sleep(0.01)
-    assert [(line.word, line.count) for line in program.lines] == [("epoch", 3)]
+    assert [(line.word, line.count) for line in program.lines] == [("epoch", 3), ("epoch", 4)]
     assert "12 steps" in program.said()
 
 
