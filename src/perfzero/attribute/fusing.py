@@ -14,11 +14,11 @@ memory, for none of these operators computes enough to keep a pipe busy:
                what stands alone stays as it is: its neighbours are products, or not its neighbours
     at least   of a chain the bytes stay that no fusing spares, and are moved at the roof. That also takes
                what kernels of today lose: statistics of a batch norm in channels-last move their bytes at a
-               fifth of the roof (PyTorch 2.11 on an H200), and generated ones at half of it up to all. Where
-               a chain runs faster than the roof, out of the L2, it keeps that rate. An elementwise operator
-               that stands alone goes: with a neighbour that does not stand beside it, or into the end of the
-               product before it. A norm does not, for it has to see all that a product makes first; it
-               moves its bytes at the roof
+               seventh of the roof (PyTorch 2.11 on an H200), and generated ones at half of it up to all.
+               Where a chain runs faster than the roof, out of the L2, it keeps that rate. An elementwise
+               operator that stands alone goes: with a neighbour that does not stand beside it, or into the
+               end of the product before it. A norm does not, for it has to see all that a product makes
+               first; it moves its bytes at the roof
 
 The roof is the one that the rest of the report has, or, without, the fastest at which any of these operators
 moves what it has to. Launches that no longer happen are left out: where they matter the GPU is idle, and that
