@@ -71,7 +71,7 @@ def main():
                 mixed = (part * logs.softmax(-1)[..., None]).sum(-2)
                 x = nn.functional.rms_norm(x + out(mixed.reshape(batch, wide).to(dtype)), (wide,))
             token += 1
-            if token % (20 if cuda else 2) == 0:
+            if token % (60 if cuda else 2) == 0:
                 print(f"token {token} peak {x.abs().max().item():.3f}", flush=True)
 
 

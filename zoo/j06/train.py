@@ -28,7 +28,7 @@ def main():
 
     torch.manual_seed(0)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    images, queries, objects, layers = (16, 300, 25, 6) if device == "cuda" else (2, 50, 5, 6)
+    images, queries, objects, layers = (24, 300, 25, 6) if device == "cuda" else (2, 50, 5, 6)
     classes = 91
     scorer = nn.Linear(256, classes)
     boxer = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 4), nn.Sigmoid())
