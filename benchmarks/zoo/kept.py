@@ -103,15 +103,18 @@ class Kept:
             yield folder
 
 
-def check_in(folder: Path, case: Case, version: Version, *, whole: Said, trimmed: Said) -> Checked:
-    """Write down in *folder* what it is a recording of, and whether trimming has lost the verdict."""
-    problems = []
-    if whole.verdict != trimmed.verdict:
-        problems.append(f"whole it says {whole.verdict}, trimmed {trimmed.verdict}")
+def check_in(
+    folder: Path,
+    case: Case,
+    version: Version,
+    *,
+    whole: Said,
+    trimmed: Said,
+    problems: tuple[str, ...] = (),
+) -> Checked:
+    """Write down in *folder* what it is a recording of, what it says, and what trimming has lost."""
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    checked = Checked(
-        _key(case, version), recorder_key(), today(), size, whole, trimmed, problems=tuple(problems)
-    )
+    checked = Checked(_key(case, version), recorder_key(), today(), size, whole, trimmed, problems)
     (folder / KEPT).write_text(json.dumps(asdict(checked), indent=1) + "\n")
     return checked
 

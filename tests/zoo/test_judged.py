@@ -220,6 +220,40 @@ def test_of_a_healthy_program_advice_is_a_miss_and_so_is_a_change_that_gains(
     )  # fmt: skip
 
 
+# --- trimming ---
+
+
+def test_trimming_loses_what_changes_the_score(scorer, case, told) -> None:
+    whole = told(finding("sync_bound", "bad", remedy(READ_BACK)), causes=[cause("train.py", LINE)])
+
+    def lost(*findings, line: int = LINE) -> tuple[str, ...]:
+        trimmed = told(*findings, causes=[cause("train.py", line)])
+        return scorer("trimming").lost(case, "base", whole, trimmed)
+
+    start = "trimming has changed "
+    advised = remedy(READ_BACK)
+    assert lost(finding("sync_bound", "bad", advised, gain=(2.05, 5.8), after="x")) == ()
+    assert lost(finding("sync_bound", "watch", advised), finding("launch_bound")) == ()
+    assert lost(finding("sync_bound", "bad", advised), line=3) == (f"{start}named: True to False",)
+    assert lost(finding("sync_bound", "bad")) == (f"{start}whether the fix is advised: True to False",)
+    changed = lost(finding("sync_bound", "bad", advised, gain=(2.2, 6.0)))
+    assert changed == (f"{start}the promise: 2.00-6.00 to 2.20-6.00",)
+    assert len(lost(finding("sync_bound", "bad", advised, gain=None))) == 1
+    other = lost(finding("launch_bound"), finding("sync_bound", "bad", advised))
+    assert other == (f"{start}verdict: sync_bound to launch_bound", f"{start}rank: 1 to 2")
+
+
+def test_of_the_fixed_program_its_verdict_and_its_limits_count(scorer, case, told) -> None:
+    whole = told(finding("memory_bound"), limits=("memory bandwidth",))
+
+    def lost(*findings, limits=("memory bandwidth",)) -> int:
+        return len(scorer("trimming").lost(case, "fixed", whole, told(*findings, limits=limits)))
+
+    assert lost(finding("memory_bound", "bad", remedy(READ_BACK), gain=None)) == 0
+    assert lost(finding("sync_bound")) == 1
+    assert lost(finding("memory_bound"), limits=()) == 1
+
+
 # --- all of them ---
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -82,31 +81,6 @@ def test_a_recording_by_another_recorder_is_made_anew_unless_it_is_said_to_do(
     assert is_kept("--any-recorder")
     made_up.joinpath("train.py").write_text("print()")
     assert not is_kept("--any-recorder")
-
-
-def test_where_the_smaller_recording_loses_something_the_larger_is_kept(
-    scorer, made_up: Path, tmp_path: Path
-) -> None:
-    """The look of this one does not fit into 100 KB, with the samples beside it; into 300 KB it does."""
-    recorded, case = scorer("recorded"), scorer("case").read_case(made_up)
-    raw = ROOT / "tests" / "recordings" / "_looks" / "cupy"
-    lost = {}
-    for size in (100_000, 300_000):
-        lost[size] = not recorded._trim(raw, tmp_path / "small", size)
-        assert bool(list((tmp_path / "small").glob("look-*"))) == (not lost[size])
-    assert lost == {100_000: True, 300_000: False}
-
-    tried: list[int] = []
-
-    def trim(raw: Path, folder: Path, size: int) -> bool:
-        tried.append(size)
-        shutil.copytree(raw, folder, dirs_exist_ok=True)
-        return size > recorded.SIZES["fixed"][0]
-
-    recorded._trim = trim
-    kept = scorer("kept").Kept(tmp_path / "kept")
-    recorded.pack(case, "fixed", RECORDING, kept=kept, reports=tmp_path / "reports")
-    assert tuple(tried) == recorded.SIZES["fixed"]
 
 
 def test_what_does_not_fit_the_budget_is_not_begun_and_that_is_said(
