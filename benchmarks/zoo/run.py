@@ -55,7 +55,7 @@ STAGES = ("base", "gain", "fixed")
 BESIDE_S = 8.0
 """Of a GPU's time: a program's start and the end of its recording."""
 
-PACKING_S = 25.0
+PACKING_S = 30.0
 """Of the budget, what the last recordings take to be trimmed and judged when all is measured."""
 
 PACKERS = 2
