@@ -205,13 +205,14 @@ class Run:
 def results(run: Run, cases: Sequence[Case], out: Path) -> bool:
     """Write the scores into *out*, and say whether all went well."""
     scores = [score for case in cases if (score := run.score(case)) is not None]
-    failed = [f"{name}: {'; '.join(why)}" for name, why in run.failures.items()]
-    text = "\n".join([table.text(scores), "", *(["failed:"] if failed else []), *failed])
+    told = {score.case for score in scores}
+    others = [f"{name}: {'; '.join(why)}" for name, why in run.failures.items() if name not in told]
+    text = "\n".join([table.text(scores), *others])
     document = {"scores": [asdict(score) for score in scores], "failures": run.failures}
     (out / "zoo.json").write_text(json.dumps(jsonable(document), indent=1) + "\n")
     (out / "zoo.txt").write_text(f"{text}\n")
     print(text)
-    return not failed
+    return not run.failures
 
 
 def save_logs(work: Path, out: Path) -> None:
