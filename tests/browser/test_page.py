@@ -617,3 +617,21 @@ def test_a_dot_a_gauge_and_a_second_way_say_what_they_were_given(
         }"""
     )
     assert ["2-3×" in gains[0], gains[1], "1.1×" in gains[2]] == [True, "", True]
+
+
+def test_where_no_remedy_is_left_the_page_has_nothing_to_check(
+    open_page: Open, report: Reports, pages: Pages
+) -> None:
+    page = open_page(pages("nchw", report("resnet50_nchw")))
+    told = page.evaluate(
+        """() => {
+          const way = { text: 'a', needs: [], seen: '', verify: '', gain: null, snippet: [] };
+          const gpu = { healthy: '', undecided: '', next: '', gain: null, severity: 'bad', remedies: [] };
+          const check = (changed) =>
+            Boolean(perfzero.actions({ ...gpu, ...changed })?.querySelector('.command'));
+          const doctor = (changed) =>
+            perfzero.actions({ ...gpu, ...changed })?.textContent.includes('doctor') ?? false;
+          return [check({}), check({ remedies: [way] }), check({ severity: 'none' }), doctor({})];
+        }"""
+    )
+    assert told == [False, True, True, False]

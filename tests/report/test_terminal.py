@@ -56,6 +56,15 @@ def test_a_healthy_program_is_given_nothing_to_do_or_check(make_report: Make, he
     assert "expect" not in found
 
 
+def test_where_no_remedy_is_left_there_is_nothing_to_check(make_report: Make, starved: Diagnosis) -> None:
+    assert starved.verdict is not None
+    without = replace(starved, verdict=replace(starved.verdict, remedies=(), next_limit=None))
+
+    assert "Check" in words(make_report(starved))
+    assert make_report(without).next_command is not None
+    assert "Check" not in words(make_report(without))
+
+
 def test_no_verdict_comes_with_its_reason(make_report: Make, silent: Diagnosis, golden: Golden) -> None:
     golden("no-verdict.txt", words(make_report(silent)))
 

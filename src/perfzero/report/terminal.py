@@ -179,9 +179,9 @@ def _actions(diagnosis: Diagnosis, say: Voice) -> Iterator[tuple[str, str, str]]
 
 
 def _checks(report: Report, diagnosis: Diagnosis, say: Voice) -> Iterator[tuple[str, str, str]]:
-    """What to type once something was done, and what has to have moved then."""
+    """What to type once something was done, and what has to have moved then; nothing without a remedy."""
     verdict = diagnosis.verdict
-    if verdict is None or verdict.severity == "info" or verdict.undecided:
+    if verdict is None or verdict.severity == "info" or verdict.undecided or not verdict.remedies:
         return
     checks = [r.verify for r in verdict.remedies[:1] if r.verify]
     if report.next_command is not None:

@@ -65,9 +65,11 @@ function actions(gpu) {
       more.map((r) => el('div', { class: 'or', style: { 'margin-top': '0.8rem' } }, way(r, r.gain, false)))));
   }
   if (gpu.next && !gpu.healthy) add(say('then'), null, say('next_limit', gpu.next));
-  if (found.check) {
+  const judged = gpu.severity !== 'none';
+  if (found.check && (first || !judged)) {  // without a remedy there is nothing to check
     add(say('check'), null, command(found.check), first?.verify && el('p', { class: 'verify' }, say('verify_by', first.verify)));
   } else if (first?.verify) add(say('check'), null, say('verify_by', first.verify));
+  if (!list.children.length && judged) return null;
   if (!list.children.length) add(say('do'), 'main', el('code', {}, 'perfzero doctor'));
   return el('div', { class: 'card actions' }, list);
 }
