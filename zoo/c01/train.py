@@ -44,7 +44,7 @@ def main() -> None:
     model = nn.Sequential(
         nn.Embedding(256, embedded),
         nn.Flatten(),
-        *(Block(width) for _ in range(12)),
+        *(Block(width) for _ in range(8)),
         nn.Linear(width, 256),
     ).to(device, torch.bfloat16)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)

@@ -17,7 +17,7 @@ class Sine(nn.Module):
 class Progress:
     def __init__(self, log):
         self.log = log
-        self.window = deque(maxlen=500)
+        self.window = deque(maxlen=1000)
         self.text = ""
 
     def update(self, step, loss):

@@ -48,7 +48,7 @@ def main() -> None:
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
-    width, size = (2048, 6144) if device == "cuda" else (16, 32)
+    width, size = (2048, 5120) if device == "cuda" else (16, 32)
 
     data = torch.randn(16 * size, width, device=device, dtype=torch.bfloat16)
     classes = torch.randint(CLASSES, (16 * size,), device=device)

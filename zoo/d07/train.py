@@ -55,7 +55,7 @@ def main() -> None:
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
-    width, rows = (512, 8192) if device == "cuda" else (8, 8)
+    width, rows = (512, 4096) if device == "cuda" else (8, 8)
 
     model = nn.Sequential(*(Block(width) for _ in range(80))).to(device, torch.bfloat16)
     optimizer = AdamW(model.parameters())

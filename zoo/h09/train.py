@@ -38,7 +38,7 @@ def main() -> None:
     step = 0
     end = time.perf_counter() + args.seconds
     while time.perf_counter() < end:
-        with torch.autocast(device, torch.bfloat16, enabled=args.fixed):
+        with torch.autocast(device, torch.float16, enabled=args.fixed):
             loss = functional.cross_entropy(model(images), labels)
         optimizer.zero_grad()
         loss.backward()
