@@ -12,6 +12,7 @@ def main():
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
+    torch._inductor.config.fx_graph_cache = False
     torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 10_000
 
     rows, width, depth = (8192, 4096, 12) if device == "cuda" else (64, 64, 2)
@@ -20,7 +21,7 @@ def main():
         layers += [nn.Linear(width, width), nn.GELU()]
     net = nn.Sequential(*layers).to(device, torch.bfloat16)
     rate = torch.tensor(1e-4, device=device) if args.fixed else 1e-4
-    optimizer = torch.optim.AdamW(net.parameters(), lr=rate)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=rate, capturable=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda i: 0.995**i)
     update = torch.compile(optimizer.step, dynamic=False)
     x = torch.randn(rows, width, device=device, dtype=torch.bfloat16)
