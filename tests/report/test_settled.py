@@ -13,7 +13,7 @@ from perfzero.attribute.host_activity import Activity
 from perfzero.attribute.parts import Condition, Part, Topic
 from perfzero.attribute.stacks import Cause, HostCauses
 from perfzero.diagnose.remedies import OFFERS
-from perfzero.diagnose.verdict import Diagnosis, Remedy
+from perfzero.diagnose.verdict import TIME_CLASSES, Diagnosis, Remedy, TimeClass
 from perfzero.diagnose.wording import ALLOW_TF32, ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUTIONS
 from perfzero.report import settled as module
 from perfzero.report.model import Report
@@ -183,6 +183,38 @@ def test_what_a_graph_gains_is_no_gain_of_an_optimizer(starved: Diagnosis, holds
     assert after.gain == (None if holds else gain)
     assert after.remedies[-1].gain == (gain if holds else None)
     assert after.next_limit == (None if holds else starved.verdict.next_limit)
+
+
+def of_idle_time(diagnosis: Diagnosis, share: float, **shares: float) -> Diagnosis:
+    """Launch-bound for *share* of the time, which is split as *shares*; an optimizer leads a graph."""
+    assert diagnosis.verdict is not None
+    whole = dict.fromkeys(TIME_CLASSES, 0.0) | cast(dict[TimeClass, float], shares)
+    before = with_remedies(replace(diagnosis, shares=whole), OPTIMIZER, GRAPH)
+    assert before.verdict is not None
+    verdict = replace(before.verdict, rule="launch_bound", share=share, eased=("idle",))
+    return replace(before, verdict=verdict, findings=(verdict, *before.findings[1:]))
+
+
+def test_without_a_gain_the_next_limit_of_idle_time_is_that_of_the_busy_time(starved: Diagnosis) -> None:
+    """Whatever fills the gaps leaves the kernels as small as they are; what nobody fills stays idle."""
+    seen: dict[Topic, Condition] = {"fused_optimizer": Condition("fused_optimizer", True, 0.2)}
+    all_of_it = of_idle_time(starved, 0.71, idle=0.71, small_grid=0.2, memory=0.09)
+    a_part = of_idle_time(starved, 0.2, idle=0.71, small_grid=0.2, memory=0.09)
+    of_kernels = replace(all_of_it.findings[0], eased=("latency",))
+    busy = replace(all_of_it, verdict=of_kernels, findings=(of_kernels, *all_of_it.findings[1:]))
+    after = [settled(diagnosis, seen).verdict for diagnosis in (all_of_it, a_part, busy)]
+
+    assert [None if v is None else v.gain for v in after] == [None, None, None]
+    limits = [None if v is None else v.next_limit for v in after]
+    assert limits == ["the number of SMs the kernels fill", "the host", None]
+
+
+def test_without_shares_of_the_time_no_limit_is_told(starved: Diagnosis) -> None:
+    seen: dict[Topic, Condition] = {"fused_optimizer": Condition("fused_optimizer", True, 0.2)}
+    after = settled(replace(of_idle_time(starved, 0.7), shares={}), seen).verdict
+
+    assert after is not None
+    assert after.next_limit is None
 
 
 def test_gains_that_are_made_for_a_later_remedy_find_it() -> None:

@@ -86,18 +86,30 @@ def cap(
 def next_limit(
     e: Evidence, expected: Gain | None, *, eased: tuple[TimeClass, ...], becomes: str | None = None
 ) -> str | None:
-    """
-    What takes most of the time once a fix has gained the middle of *expected*, in words.
-
-    What it saves comes off the classes *eased*, in proportion. What is left of them keeps its limit, or
-    has that called *becomes* where the work moves on to another resource. Two that end up as close as
-    `CLOSE_CALL` are both named.
-    """
+    """What takes most of the time once a fix has gained the middle of *expected*: `limit_after`."""
     if e.split is None:
         return becomes
-    shares = dict(e.split.shares)
+    shares = e.split.shares
+    saved = _saved(expected, sum(shares[c] for c in eased))
+    return limit_after(shares, saved, eased=eased, becomes=becomes)
+
+
+def limit_after(
+    shares: Mapping[TimeClass, float],
+    saved: float,
+    *,
+    eased: tuple[TimeClass, ...],
+    becomes: str | None = None,
+) -> str:
+    """
+    What takes most of the time, of which *shares* are known, once a fix has saved *saved* of all, in words.
+
+    That comes off the classes *eased*, in proportion. What is left of them keeps its limit, or has that
+    called *becomes* where the work moves on to another resource. Two that end up as close as `CLOSE_CALL` are
+    both named.
+    """
     whole = sum(shares[c] for c in eased)
-    left = max(0.0, 1.0 - _saved(expected, whole) / whole) if whole > 0 else 1.0
+    left = max(0.0, 1.0 - saved / whole) if whole > 0 else 1.0
     limits: dict[str, float] = {}
     for c, share in shares.items():
         name = becomes if becomes is not None and c in eased else LIMIT_NAMES[c]
@@ -105,6 +117,11 @@ def next_limit(
     most = max(limits.values())
     close = [n for n in sorted(limits, key=limits.__getitem__) if limits[n] >= most - CLOSE_CALL.value]
     return joined("join.or", reversed(close[-2:]))
+
+
+def middle(expected: Gain) -> float:
+    """The share of the time that the middle of *expected* saves."""
+    return 1.0 - 1.0 / math.sqrt(expected.low * expected.high)
 
 
 def saving(finding: Finding) -> float:
@@ -118,7 +135,7 @@ def saving(finding: Finding) -> float:
 
 
 def _saved(expected: Gain | None, share: float) -> float:
-    return share / 2 if expected is None else 1.0 - 1.0 / math.sqrt(expected.low * expected.high)
+    return share / 2 if expected is None else middle(expected)
 
 
 def expect(

@@ -103,7 +103,8 @@ class Finding:
 
     `share` is the share of steady time it concerns; `severity` is "info" for what is worth
     knowing but no reason to act. `confidence` in [0, 1]. `undecided`: which other finding may
-    explain the same time, and the evidence that would decide; empty where none comes near.
+    explain the same time, and the evidence that would decide; empty where none comes near. `eased`: the
+    classes of time that a fix takes its saving from, so that `next_limit` can be told anew for another one.
     """
 
     rule: str  # the stable id: "input_starved", "memory_bound", ...
@@ -116,6 +117,7 @@ class Finding:
     remedies: tuple[Remedy, ...] = ()
     next_limit: str | None = None
     undecided: str = ""
+    eased: tuple[TimeClass, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

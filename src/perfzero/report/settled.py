@@ -35,8 +35,9 @@ from perfzero.attribute.framework import framework
 from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, Activity
 from perfzero.attribute.parts import NOTEWORTHY, Condition, Part, Topic
 from perfzero.attribute.stacks import HostCauses
+from perfzero.diagnose.gain import limit_after
 from perfzero.diagnose.rules.idle import SUPPOSED
-from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Remedy
+from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Remedy, TimeClass
 from perfzero.diagnose.wording import ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUTIONS, in_words_of
 from perfzero.report.breakdown import given, within_model
 from perfzero.report.host_lines import quoted
@@ -217,7 +218,7 @@ def settled(diagnosis: Diagnosis, seen: Mapping[Topic, Condition]) -> Diagnosis:
         return diagnosis
     active = diagnosis.facts.get("gr_active")
     busy = math.nan if active is None else active.value
-    return _changed(diagnosis, lambda finding: _settled(finding, seen, busy))
+    return _changed(diagnosis, lambda finding: _settled(finding, seen, busy, diagnosis.shares))
 
 
 def with_lines(diagnosis: Diagnosis, host: HostCauses | None) -> Diagnosis:
@@ -272,7 +273,9 @@ def _answering(finding: Finding, answer: Answer) -> Remedy | None:
     return supported or _made_for(finding)
 
 
-def _settled(finding: Finding, seen: Mapping[Topic, Condition], busy: float) -> Finding:
+def _settled(
+    finding: Finding, seen: Mapping[Topic, Condition], busy: float, shares: Mapping[TimeClass, float]
+) -> Finding:
     if finding.rule == "memory_bound" and "traffic" in seen:
         finding = replace(finding, because=(*finding.because, _traffic(seen["traffic"])))
     before = _with_gain(finding)
@@ -292,7 +295,7 @@ def _settled(finding: Finding, seen: Mapping[Topic, Condition], busy: float) -> 
     if len(left) < len(before) and "compile" in seen:
         already = say("compiled_already", share=text.percent(seen["compile"].beside))
         finding = replace(finding, because=(*finding.because, already))
-    return finding if remedies == before else _led_by_its_first(finding, remedies)
+    return finding if remedies == before else _led_by_its_first(finding, remedies, shares)
 
 
 def _is_done(remedy: Remedy, seen: Mapping[Topic, Condition]) -> bool:
@@ -324,16 +327,36 @@ def _made_for(finding: Finding) -> Remedy | None:
     return its or next(iter(finding.remedies), None)
 
 
-def _led_by_its_first(finding: Finding, remedies: tuple[Remedy, ...]) -> Finding:
+def _led_by_its_first(
+    finding: Finding, remedies: tuple[Remedy, ...], shares: Mapping[TimeClass, float]
+) -> Finding:
     """*finding* with *remedies*, each of which says its own gain; that of the first becomes the finding's."""
     gain = remedies[0].gain if remedies else None
     return replace(
         finding,
         gain=gain,
-        # It is what limits the program after that gain.
-        next_limit=finding.next_limit if gain is not None and gain == finding.gain else None,
+        next_limit=_next_limit(finding, remedies, shares),
         remedies=tuple(r if place else replace(r, gain=None) for place, r in enumerate(remedies)),
     )
+
+
+def _next_limit(
+    finding: Finding, remedies: tuple[Remedy, ...], shares: Mapping[TimeClass, float]
+) -> str | None:
+    """
+    What limits the program after the first of *remedies*; None where that is not known.
+
+    It is that of the *finding* with its gain. Idle time is filled with the work that there is, which stays
+    as it is: with a gain that nobody knows, what takes most of that is the limit once the idle time is gone.
+    """
+    if not remedies:
+        return None
+    gain = remedies[0].gain
+    if gain is not None:
+        return finding.next_limit if gain == finding.gain else None
+    if finding.eased != ("idle",) or not shares:
+        return None
+    return limit_after(shares, finding.share, eased=finding.eased)
 
 
 def _most(remedy: Remedy) -> float:

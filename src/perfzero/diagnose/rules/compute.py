@@ -39,7 +39,7 @@ from perfzero.diagnose.thresholds import (
     WELL_BOUND,
     WELL_TENSOR,
 )
-from perfzero.diagnose.verdict import Finding, Remedy
+from perfzero.diagnose.verdict import Finding, Remedy, TimeClass
 from perfzero.series.stats import weighted_mean
 from perfzero.text import percent
 from perfzero.values import Samples
@@ -138,6 +138,7 @@ def tensor_starved(e: Evidence) -> Finding | None:
     # Kernels that leave SMs empty (conversions, tails) keep the tensor cores waiting just as well.
     waiting = e.share("latency", "small_grid")
     throughout = waiting >= BOUND.value
+    eased: tuple[TimeClass, ...] = ("latency", "small_grid") if throughout else ("latency",)
     expected, stopped = gain.expect(
         e,
         waiting if throughout else share,
@@ -164,8 +165,8 @@ def tensor_starved(e: Evidence) -> Finding | None:
         ),
         gain=expected,
         remedies=remedies_for("tensor_starved", e),
-        next_limit=stopped
-        or gain.next_limit(e, expected, eased=("latency", "small_grid") if throughout else ("latency",)),
+        next_limit=stopped or gain.next_limit(e, expected, eased=eased),
+        eased=eased,
     )
 
 
@@ -294,6 +295,7 @@ def latency_bound(e: Evidence) -> Finding | None:
         gain=expected,
         remedies=remedies_for("latency_bound", e),
         next_limit=stopped or gain.next_limit(e, expected, eased=("latency",)),
+        eased=("latency",),
     )
 
 

@@ -56,6 +56,7 @@ def debug_leftovers(e: Evidence) -> Finding | None:
         gain=expected,
         remedies=remedies_for("debug_leftovers", e) if severity != "info" else (),
         next_limit=gain.next_limit(e, expected, eased=("idle",)) if cause else None,
+        eased=("idle",) if cause else (),
     )
 
 

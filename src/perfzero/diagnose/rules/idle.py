@@ -89,6 +89,7 @@ def _launch_bound_throughout(e: Evidence) -> Finding | None:
         gain=expected,
         remedies=remedies_for("launch_bound", e),
         next_limit=stopped or gain.next_limit(e, expected, eased=("idle",)),
+        eased=("idle",),
     )
 
 
@@ -132,6 +133,7 @@ def _launch_bound_in_part(e: Evidence) -> Finding | None:
         gain=expected,
         remedies=remedies_for("launch_bound", e),
         next_limit=stopped or gain.next_limit(e, expected, eased=("idle",)),
+        eased=("idle",),
     )
 
 
@@ -170,6 +172,7 @@ def sync_bound(e: Evidence) -> Finding | None:
         gain=expected,
         remedies=remedies_for("sync_bound", e),
         next_limit=stopped or gain.next_limit(e, expected, eased=("idle",)),
+        eased=("idle",),
     )
     rival = _launch_bound_throughout(e)
     return found if rival is None or close(found, rival) else None
@@ -199,6 +202,7 @@ def queue_wait(e: Evidence) -> Finding | None:
         gain=expected,
         remedies=remedies_for("queue_wait", e),
         next_limit=stopped or gain.next_limit(e, expected, eased=("idle",)),
+        eased=("idle",),
     )
 
 
@@ -256,6 +260,7 @@ def input_starved(e: Evidence) -> Finding | None:
         gain=expected,
         remedies=remedies_for("input_starved", e),
         next_limit=stopped or gain.next_limit(e, expected, eased=("idle",)),
+        eased=("idle",),
     )
 
 
@@ -300,6 +305,7 @@ def host_starved(e: Evidence) -> Finding | None:
         gain=expected,
         remedies=remedies_for("host_starved", e),
         next_limit=stopped or gain.next_limit(e, expected, eased=("idle",)),
+        eased=("idle",),
     )
 
 

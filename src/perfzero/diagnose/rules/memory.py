@@ -83,6 +83,7 @@ def memory_bound(e: Evidence) -> Finding | None:
         gain=expected,
         remedies=() if severity == "info" else remedies_for("memory_bound", e),
         next_limit=stopped or gain.next_limit(e, expected, eased=("memory",)),
+        eased=("memory",),
     )
 
 

@@ -37,6 +37,7 @@ def periodic_stall(e: Evidence) -> Finding | None:
         gain=expected,
         remedies=remedies_for("periodic_stall", e),
         next_limit=stopped or gain.next_limit(e, expected, eased=("idle",)),
+        eased=("idle",),
     )
 
 
