@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from perfzero.diagnose.verdict import Finding
 from perfzero.report.host_lines import host_block
 from perfzero.report.model import GpuReport, Losses, Report
 from perfzero.report.schema import SCHEMA_VERSION
@@ -50,9 +51,9 @@ def _gpu(report: GpuReport) -> dict[str, Any]:
         "gpu": asdict(report.gpu),
         "tier": diagnosis.tier,
         "headline": diagnosis.headline,
-        "verdict": None if diagnosis.verdict is None else asdict(diagnosis.verdict),
+        "verdict": None if diagnosis.verdict is None else _finding(diagnosis.verdict),
         "no_verdict": diagnosis.no_verdict,
-        "findings": [asdict(f) for f in diagnosis.findings],
+        "findings": [_finding(f) for f in diagnosis.findings],
         "steps": [asdict(s) for s in diagnosis.steps],
         "time": dict(diagnosis.shares),
         "time_intervals": dict(diagnosis.intervals),
@@ -72,6 +73,11 @@ def _gpu(report: GpuReport) -> dict[str, Any]:
         "host": None if report.host is None else host_block(report.host),
         "extra": dict(diagnosis.extra),
     }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    """All but `eased`, by which the next limit is told anew before there is a report."""
+    return {name: value for name, value in asdict(finding).items() if name != "eased"}
 
 
 def _losses(losses: Losses) -> dict[str, Any]:
