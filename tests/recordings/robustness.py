@@ -24,6 +24,7 @@ from recordings.perturb import dropped, noisy, other_peaks, scaled, stretched
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "robustness.md"
+ZOO = HERE.parent / "zoo" / "kept"
 CASES = tuple(json.loads((HERE / "expected.json").read_text())["cases"])
 
 Perturbation = Callable[[Observation], Observation]
@@ -45,14 +46,21 @@ Outcome = Literal["held", "unsure", "moved"]
 
 
 def recordings() -> tuple[str, ...]:
-    """The cases whose recordings lie here."""
-    return tuple(name for name in CASES if (HERE / name / "manifest.json").is_file())
+    """The cases whose recordings lie here, and those of the zoo, as `zoo/k04`."""
+    zoo = (f"zoo/{path.parent.name}" for path in sorted(ZOO.glob("*/base")))
+    return tuple(name for name in (*CASES, *zoo) if (folder_of(name) / "manifest.json").is_file())
+
+
+def folder_of(name: str) -> Path:
+    """Where the recording of a case lies."""
+    of_the_zoo = name.removeprefix("zoo/")
+    return HERE / name if of_the_zoo == name else ZOO / of_the_zoo / "base"
 
 
 @functools.cache
 def seen_of(name: str) -> Observation:
     """What was seen of the one GPU of a recording."""
-    recording = open_recording(HERE / name)
+    recording = open_recording(folder_of(name))
     [gpu] = recording.gpus
     return recording.observation(gpu.index)
 
