@@ -11,7 +11,7 @@ the GPU's busy time, or it does not. Where the trace does not say it beyond doub
                      depthwise ones are left out: they have kernels of their own for NCHW
     alignment        products of 16-bit matrices that lie in memory with rows whose length is no multiple of 8
                      (NVIDIA, "Matrix Multiplication Background User's Guide"); how many rows there are, such
-                     as tokens, does not matter
+                     as tokens, does not matter; and what they would take if it were one (`aligning.py`)
     fused_attention  a softmax over scores between the product that made them and the one that uses them, in
                      one module: attention step by step
     fused_optimizer  an optimizer that makes many of the launches, and not by fused kernels
@@ -44,6 +44,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
 
+from perfzero.attribute.aligning import left_when_aligned
 from perfzero.attribute.breakdown import OPTIMIZER_ROW, Breakdown, Call, CallRow
 from perfzero.attribute.done import FEW_LAUNCHES, compiled, copied, filled, graphed, trained
 from perfzero.attribute.fusing import chains
@@ -139,7 +140,8 @@ def _alignment(b: Breakdown) -> Condition | None:
     unaligned = [r for r, length in products if length]
     if share_of(unaligned) >= NOTEWORTHY:
         rows = by_module(unaligned, lambda r: ("unaligned", unaligned_length(r) or 0))
-        return Condition("alignment", True, share_of(unaligned), rows)
+        left = left_when_aligned(b, unaligned)
+        return Condition("alignment", True, share_of(unaligned), rows, left=left)
     return _denied("alignment", b, share_of(r for r, length in products if length is None))
 
 

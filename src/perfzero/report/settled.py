@@ -35,7 +35,7 @@ from perfzero.attribute.framework import framework
 from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, Activity
 from perfzero.attribute.parts import NOTEWORTHY, Condition, Part, Topic
 from perfzero.attribute.stacks import HostCauses
-from perfzero.diagnose.gain import limit_after
+from perfzero.diagnose.gain import LIMIT_NAMES, limit_after, middle
 from perfzero.diagnose.rules.idle import SUPPOSED
 from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Remedy, TimeClass
 from perfzero.diagnose.wording import ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUTIONS, in_words_of
@@ -87,6 +87,16 @@ SUPPORTED = frozenset({"tiny_kernels", "tiny_products"})
 
 MADE_FOR: Mapping[str, str] = {"launch_bound": say("try.graph")}
 """The remedy that a finding's gain was computed for, by rule, where that is not the first one."""
+
+SUPPOSING: Mapping[Topic, str] = {
+    "alignment": say("aligned_gain"),
+    "chains": say("fused_gain"),
+    "fused_attention": say("seen_gain"),
+}
+"""What a gain supposes that comes of what a remedy leaves of the time, by its topic."""
+
+BECOMES: Mapping[str, str] = {"alignment": LIMIT_NAMES["tensor"]}
+"""The limit of what a remedy leaves, by its topic, where that is another one than before."""
 
 _CONVOLUTIONS = "convolution_tf32_off"
 """Why a convolution misses the tensor cores where its own switch for TF32 is off."""
@@ -346,15 +356,21 @@ def _next_limit(
     """
     What limits the program after the first of *remedies*; None where that is not known.
 
-    It is that of the *finding* with its gain. Idle time is filled with the work that there is, which stays
-    as it is: with a gain that nobody knows, what takes most of that is the limit once the idle time is gone.
+    It is that of the *finding* with its gain; with another one what that saves comes off the classes of time
+    that the finding is about. Idle time is filled with the work that there is, which stays as it is: with a
+    gain that nobody knows, what takes most of that is the limit once the idle time is gone.
     """
     if not remedies:
         return None
     gain = remedies[0].gain
+    if gain is not None and gain == finding.gain:
+        return finding.next_limit
+    if not shares or not finding.eased:
+        return None
     if gain is not None:
-        return finding.next_limit if gain == finding.gain else None
-    if finding.eased != ("idle",) or not shares:
+        becomes = BECOMES.get(remedies[0].topic)
+        return limit_after(shares, middle(gain), eased=finding.eased, becomes=becomes)
+    if finding.eased != ("idle",):
         return None
     return limit_after(shares, finding.share, eased=finding.eased)
 
@@ -375,7 +391,7 @@ def _named(remedy: Remedy, condition: Condition, need: str, busy: float) -> Reme
     gain = None if fuses else remedy.gain  # that of a finding supposes what fusing spares elsewhere
     if condition.left is not None:
         share = condition.share + (condition.beside if fuses else 0.0)
-        gain = _gain(share * busy, condition.left, say("fused_gain" if fuses else "seen_gain"))
+        gain = _gain(share * busy, condition.left, SUPPOSING[condition.topic])
     return replace(
         remedy,
         text=_for_its_families(remedy.text, condition),

@@ -78,6 +78,9 @@ REPORTS: Mapping[str, str] = {
     "compiled_already": "程序已经编译：编译器生成的内核占忙碌时间的 {share}",
     "seen_line": "就是这里：{line}。",
     "seen_gain": "按融合内核在别处给注意力留下的时间推算",
+    "aligned_gain": (
+        "从程序中已对齐的矩阵乘所达到的速率（没有则取张量核心上限的 40 %），到张量核心或显存的上限"
+    ),
     "fused_gain": ("从只省去算子之间的读取，到省去逐元素算子与归一化不必搬运的全部数据，均按显存上限计"),
     "seen_half_precision": "使用 float32 的有：{rows}，占忙碌时间的 {share}。",
     "seen_float64": "使用 float64 的有：{rows}，占忙碌时间的 {share}。",
