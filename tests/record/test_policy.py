@@ -147,7 +147,7 @@ def test_a_short_rest_does_not():
     assert short.windows == play(settled_at=1e9).windows
 
 
-def test_what_works_in_single_bursts_far_apart_is_looked_at_closely_in_the_end():
+def test_a_rest_that_does_not_end_is_waited_for_five_minutes_at_most():
     played = play(settled_at=1e9, rests=(3.0, 1e9), seconds=400.0)
     dense = [at for at, kind, _ in played.windows if kind == "dense"]
     assert DEFAULTS.warmup_longest_s <= dense[0] - 1.0 < DEFAULTS.warmup_longest_s + 5.0

@@ -272,6 +272,12 @@ def test_pauses_of_a_few_seconds_are_part_of_the_work(stage):
     stage.end()
 
 
+def test_rests_that_come_again_and_again_are_what_the_program_does(stage):
+    watch = plays_until(stage, 100.0, lambda t: 97.0 if t % 14 < 3 else 0.0)
+    assert 30.0 < watch.steady_s < 50.0  # two of 11 s are waited through
+    stage.end()
+
+
 def test_a_program_that_settles_after_it_was_taken_to_be_steady_is_looked_at_once_more(stage):
     watch = plays_until(stage, 90.0, lambda t: restless(t) if t < 60 else 97.0)
     said = [n for n in stage.said if "warm-up" in n]

@@ -15,7 +15,8 @@ windows become rarer as a run goes on and repeats itself.
 
 What has not settled after 8 s of work may work in bursts: far from the cap its windows last 2 s.
 After 30 s of work a program is taken to be steady even so. A long rest (a compiler at work, a data set
-being read) begins these spans anew, for what comes after it is not what was before.
+being read) begins these spans anew, for what comes after it is not what was before. But one that comes back
+a third time is what the program does: rollouts of a simulator, a validation on the host.
 
 A look inside the program has a burst beside it (`CloseUp`), whose session is open until the look is over.
 
@@ -93,8 +94,9 @@ class Defaults:
     dense_s: float = 10.0  # so that a verdict comes soon after warm-up
     zoom_after_s: float = 3.0  # of dense sampling, so that short runs have their zoom too
     warmup_max_s: float = 30.0  # of work without a long rest: the fallback of spec S10
-    rest_s: float = 10.0  # no work for so long is no part of a loop: torch.compile rests 30 s, and more
-    warmup_longest_s: float = 300.0  # with all rests; then the work may be single bursts, far apart
+    rest_s: float = 10.0  # loops seldom rest so long, and torch.compile rests 30 s, and more
+    rests: int = 2  # that are waited through: a data set is read, then a compiler works
+    warmup_longest_s: float = 300.0  # with a rest that does not end
     again_s: float = 5.0  # a close look at a second level; the first has cost what it cost
     capped_first_s: float = 4.0  # it has to carry a verdict, and see once what happens every 2 to 3 s
     capped_window_s: float = 1.0
@@ -172,6 +174,7 @@ class Policy:
         self._d = defaults
         self._worked_at: float | None = None
         self._spell_at = 0.0  # when the work without a long rest began
+        self._rests, self._resting = 0, False  # long ones, that which lasts included
         self._steady = False
         self._begun = False  # a window, yet
         self._next_at = 0.0
@@ -368,7 +371,10 @@ class Policy:
         if self._steady or self._worked_at is None or not s.working:
             return
         d = self._d
-        if s.rested_s >= d.rest_s:
+        rests = s.rested_s >= d.rest_s
+        self._rests += rests and not self._resting
+        self._resting = rests
+        if rests and self._rests <= d.rests:
             self._spell_at = s.now_s
         worked, waited = s.now_s - self._spell_at, s.now_s - self._worked_at
         if s.settled or worked >= d.warmup_max_s or waited >= d.warmup_longest_s:
