@@ -12,7 +12,7 @@ from perfzero.attribute.breakdown import Breakdown, Call, SourceLine
 from perfzero.attribute.host_activity import Activity
 from perfzero.attribute.parts import Condition, Part, Topic
 from perfzero.attribute.stacks import Cause, HostCauses
-from perfzero.diagnose.remedies import OFFERS
+from perfzero.diagnose.remedies import OFFERS, SEEN_ONLY
 from perfzero.diagnose.verdict import TIME_CLASSES, Diagnosis, Remedy, TimeClass
 from perfzero.diagnose.wording import ALLOW_TF32, ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUTIONS
 from perfzero.report import settled as module
@@ -27,6 +27,7 @@ from perfzero.report.settled import (
     NOTHING_TO_DO,
     SETTLED,
     SUPPORTED,
+    SUPPOSING,
     WITHOUT_COMPILER,
     frameworks,
     in_words,
@@ -317,6 +318,33 @@ def test_a_process_that_the_driver_lists_on_no_gpu_has_no_say(monkeypatch: pytes
 
     assert inside(monkeypatch, [*looks(NO, gpus=(0,)), UNTOLD], [0]) == {0: no}
     assert inside(monkeypatch, looks(YES), [0, 1]) == {0: {}, 1: {}}  # nobody knows which
+
+
+SERIAL = Condition("serial_gradient", True, 0.8, (layer("table"),), left=(0.01, 0.2))
+
+
+def test_what_only_a_look_suggests_comes_first_with_its_gain(starved: Diagnosis) -> None:
+    before = of_rule("latency_bound", active(starved, 1.0), Remedy("Look at it.", gain=None))
+    after = settled(before, {"serial_gradient": SERIAL}).verdict
+    other = remedies(settled(of_rule("launch_bound", starved, GRAPH), {"serial_gradient": SERIAL}))
+    denied = remedies(settled(before, {"serial_gradient": replace(SERIAL, holds=False)}))
+
+    assert after is not None
+    assert [r.text for r in after.remedies] == [say("try.index_select"), "Look at it."]
+    assert "in table" in after.remedies[0].seen
+    assert after.gain is not None
+    assert (after.gain.low, after.gain.high) == pytest.approx((1 / (1 - 0.64), 1 / (1 - 0.792)))
+    assert after.remedies[1].gain == before.findings[0].gain
+    assert [r.text for r in other] == [GRAPH.text]
+    assert [r.text for r in denied] == ["Look at it."]
+
+
+def test_what_only_a_look_suggests_has_its_words() -> None:
+    for offer in SEEN_ONLY:
+        topic = cast(Topic, offer.remedy.topic)
+        assert SUPPOSING[topic]
+        assert f"seen_{topic}" in catalogue("en")
+        assert not any(other.remedy.text == offer.remedy.text for other in OFFERS)
 
 
 def test_a_finding_whose_only_remedy_goes_is_still_told(starved: Diagnosis) -> None:

@@ -25,6 +25,8 @@ the GPU's busy time, or it does not. Where the trace does not say it beyond doub
                      modules whose kernels are shorter than their launches (`tiny.py`)
     chains           elementwise operators and norms one after another, and what fusing gains (`fusing.py`)
     traffic          the modules that move most of the bytes (`traffic.py`)
+    serial_gradient, pairwise
+                     kernels that are many times slower than another way to the same result (`roundabout.py`)
     compile, graph, pageable, pinned_source, training, fills, clears_gradients
                      what is done already, or not there (`done.py`)
 
@@ -66,6 +68,7 @@ from perfzero.attribute.parts import (
 )
 from perfzero.attribute.paths import parent
 from perfzero.attribute.products import is_convolution, is_product, unaligned_length
+from perfzero.attribute.roundabout import roundabout
 from perfzero.attribute.tiny import tiny
 from perfzero.attribute.traffic import traffic
 
@@ -114,6 +117,7 @@ def conditions(breakdown: Breakdown) -> Mapping[Topic, Condition]:
         trained(breakdown, unknown),
         *copied(breakdown),
         *filled(breakdown, unknown),
+        *roundabout(breakdown),
     )
     return MappingProxyType({one.topic: one for one in told if one is not None})
 

@@ -35,6 +35,8 @@ Topic = Literal[
     "training",
     "fills",
     "clears_gradients",
+    "serial_gradient",
+    "pairwise",
 ]
 
 Why = Literal[

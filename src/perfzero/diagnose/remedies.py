@@ -620,6 +620,30 @@ OFFERS: tuple[Offer, ...] = (
 )
 
 
+SEEN_ONLY: tuple[Offer, ...] = tuple(
+    Offer(rule, remedy, always)
+    for rule in ("latency_bound", "small_grid")
+    for remedy in (
+        Remedy(
+            say("try.index_select"),
+            (say("need.sums_may_round"),),
+            say("worked.latency_down"),
+            topic="serial_gradient",
+        ),
+        Remedy(
+            say("try.broadcast_distances"),
+            (say("need.differences_fit"),),
+            say("worked.latency_down"),
+            topic="pairwise",
+        ),
+    )
+)
+"""
+What is offered only where a look shows its topic: one operator that nobody supposes from outside. One warp
+with all the work leaves SMs empty, so a kernel of that kind may be told by either rule.
+"""
+
+
 def remedies_for(rule: str, e: Evidence) -> tuple[Remedy, ...]:
     """What to try against *rule* in this recording, the most likely first."""
     return tuple(offer.remedy for offer in offers_for(rule, e))

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -36,6 +36,7 @@ from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, Activity
 from perfzero.attribute.parts import NOTEWORTHY, Condition, Part, Topic
 from perfzero.attribute.stacks import HostCauses
 from perfzero.diagnose.gain import LIMIT_NAMES, limit_after, middle
+from perfzero.diagnose.remedies import SEEN_ONLY
 from perfzero.diagnose.rules.idle import SUPPOSED
 from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Remedy, TimeClass
 from perfzero.diagnose.wording import ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUTIONS, in_words_of
@@ -88,10 +89,14 @@ SUPPORTED = frozenset({"tiny_kernels", "tiny_products"})
 MADE_FOR: Mapping[str, str] = {"launch_bound": say("try.graph")}
 """The remedy that a finding's gain was computed for, by rule, where that is not the first one."""
 
+_SEEN_ONLY = frozenset(offer.remedy.topic for offer in SEEN_ONLY)
+
 SUPPOSING: Mapping[Topic, str] = {
     "alignment": say("aligned_gain"),
     "chains": say("fused_gain"),
     "fused_attention": say("seen_gain"),
+    "pairwise": say("pairwise_gain"),
+    "serial_gradient": say("serial_gain"),
 }
 """What a gain supposes that comes of what a remedy leaves of the time, by its topic."""
 
@@ -288,7 +293,7 @@ def _settled(
 ) -> Finding:
     if finding.rule == "memory_bound" and "traffic" in seen:
         finding = replace(finding, because=(*finding.because, _traffic(seen["traffic"])))
-    before = _with_gain(finding)
+    before = (*_with_gain(finding), *_shown_only(finding.rule, seen))
     left = [_without_compiler(remedy, seen) for remedy in before if not _is_done(remedy, seen)]
     sure: list[Remedy] = []
     supported: list[Remedy] = []
@@ -299,13 +304,22 @@ def _settled(
         if condition is None or need not in ("", *remedy.needs) or not (need or condition.holds):
             supposed.append(remedy)
         elif condition.holds:
-            place = sure if need else supported if condition.topic in SUPPORTED else supposed
+            alone = remedy.topic in _SEEN_ONLY
+            place = sure if need or alone else supported if condition.topic in SUPPORTED else supposed
             place.append(_named(remedy, condition, need, busy))
     remedies = (*sorted(sure, key=_most, reverse=True), *supported, *supposed)
     if len(left) < len(before) and "compile" in seen:
         already = say("compiled_already", share=text.percent(seen["compile"].beside))
         finding = replace(finding, because=(*finding.because, already))
     return finding if remedies == before else _led_by_its_first(finding, remedies, shares)
+
+
+def _shown_only(rule: str, seen: Mapping[Topic, Condition]) -> Iterator[Remedy]:
+    """The remedies against *rule* that nobody would suppose, and *seen* suggests."""
+    for offer in SEEN_ONLY:
+        condition = seen.get(cast(Topic, offer.remedy.topic))
+        if offer.rule == rule and condition is not None and condition.holds:
+            yield offer.remedy
 
 
 def _is_done(remedy: Remedy, seen: Mapping[Topic, Condition]) -> bool:

@@ -158,6 +158,15 @@ REMEDIES: Mapping[str, str] = {
         "access pattern."
     ),
     "worked.towards_roof": "Some resource moves towards its roof.",
+    "try.index_select": (
+        "Gather rows by index_select or embedding instead of x[index], whose gradient takes equal indices "
+        "one after another; theirs adds atomically."
+    ),
+    "need.sums_may_round": "sums may differ in their last digits from run to run",
+    "try.broadcast_distances": (
+        "Subtract by broadcasting and sum up instead of cdist with p=1: (a[:, None] - b).abs().sum(-1)."
+    ),
+    "need.differences_fit": "the differences of all pairs fit into memory",
     "try.compiler": "Let a compiler fuse and re-tile it: torch.compile.",
     "worked.latency_down": "The share of latency falls.",
     "try.overlap_backward": (

@@ -80,6 +80,14 @@ REPORTS: Mapping[str, str] = {
     ),
     "seen_line": "It is {line}.",
     "seen_gain": "what a fused kernel leaves of attention elsewhere",
+    "seen_serial_gradient": "Equal indices one after another in {rows}: {share} of the busy time.",
+    "seen_pairwise": "A block of threads for each pair in {rows}: {share} of the busy time.",
+    "serial_gain": (
+        "what goes in, from the rate of atomic additions, a twentieth of the memory's roof, to the roof"
+    ),
+    "pairwise_gain": (
+        "from all differences at half of the memory's roof to the points and distances alone at the roof"
+    ),
     "aligned_gain": (
         "from the rate of the program's aligned products, or 40 % of the roof without any, to the roof of "
         "the tensor cores or of the memory"

@@ -118,6 +118,13 @@ REMEDIES: Mapping[str, str] = {
     "try.split_kernels": "使用切分长维度的内核（split-K、split-KV），或融合小内核：torch.compile。",
     "try.nsight_compute": "找出耗时的内核，用 Nsight Compute 看其中一个：停滞、占用率、访存模式。",
     "worked.towards_roof": "某种资源向其屋顶靠近。",
+    "try.index_select": (
+        "用 index_select 或 embedding 取行，而不用 x[index]："
+        "它们的梯度以原子加法累加，x[index] 则对相同的索引逐个累加。"
+    ),
+    "need.sums_may_round": "每次运行时求和结果的末几位可以不同",
+    "try.broadcast_distances": ("用广播相减再求和代替 p=1 的 cdist：(a[:, None] - b).abs().sum(-1)。"),
+    "need.differences_fit": "所有点对的差能放进显存",
     "try.compiler": "让编译器融合并重新分块：torch.compile。",
     "worked.latency_down": "延迟占比下降。",
     "try.overlap_backward": "让通信与反向传播重叠：加大 DDP 的 bucket，或在 FSDP 中预取。",

@@ -78,6 +78,10 @@ REPORTS: Mapping[str, str] = {
     "compiled_already": "程序已经编译：编译器生成的内核占忙碌时间的 {share}",
     "seen_line": "就是这里：{line}。",
     "seen_gain": "按融合内核在别处给注意力留下的时间推算",
+    "seen_serial_gradient": "对相同索引逐个累加的有 {rows}：占忙碌时间的 {share}。",
+    "seen_pairwise": "每个点对占用一个线程块的有 {rows}：占忙碌时间的 {share}。",
+    "serial_gain": "输入数据从按显存上限的二十分之一（原子加法的速率）到按显存上限搬运",
+    "pairwise_gain": "从以显存上限的一半搬运所有差值，到仅以显存上限搬运点和距离",
     "aligned_gain": (
         "从程序中已对齐的矩阵乘所达到的速率（没有则取张量核心上限的 40 %），到张量核心或显存的上限"
     ),

@@ -1,0 +1,144 @@
+"""
+Operators of PyTorch with a kernel that is many times slower than another way to the same result.
+
+    serial_gradient    `index_put` with sums, as for the gradient of x[index]: the indices are sorted, and one
+                       warp adds up those that are the same, one after another (`indexing_backward_kernel` in
+                       ATen's Indexing.cu; pytorch issue 15245). With few different indices most of the GPU
+                       has nothing to do. `index_select` and `embedding` add atomically instead
+    pairwise           `cdist` with p=1: a block of threads for each pair, however few numbers a pair has
+                       (`cdist_kernel_cuda_impl` in ATen's DistanceKernel.cu). By broadcasting it is a few
+                       elementwise operators and a sum
+
+What the other way takes lies between two bounds, for all that it does is to move bytes:
+
+    at least    of the gradient what is recorded of its inputs, once, at the roof of the memory; of distances
+                the points, once, and the result
+    at most     of the gradient the same numbers at `ATOMIC` of the roof; of distances all differences of a
+                pair, written and read twice, and the result, at `STREAMED` of the roof
+
+Whatever is not slower than the latter has nothing to gain, and is left out.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from perfzero.attribute.breakdown import Breakdown, Call, CallRow
+from perfzero.attribute.compulsory import BYTES, different, made_of
+from perfzero.attribute.operators import plain
+from perfzero.attribute.parts import NOTEWORTHY, Condition, Topic, by_module, share_of
+
+ATOMIC = 0.05
+"""
+Of the memory's roof, by atomic additions at least. A slice of an H200's L2 adds a number a cycle, which is
+0.65 TB/s of float32 for all of them, a seventh of the roof; where many go to few places, a third of that.
+"""
+
+WORD_BYTES = 4
+
+STREAMED = 0.5
+"""Of the memory's roof, by elementwise operators and sums at least (`attribute/fusing.py`)."""
+
+Bytes = Callable[[Call], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """
+    A `topic`, the operators, and what is in the name of their slow kernel; the bytes that another way moves
+    at the roof, at `least` and at `most`.
+    """
+
+    topic: Topic
+    operators: frozenset[str]
+    kernel: re.Pattern[str]
+    least: Bytes
+    most: Bytes
+
+
+def _inputs(call: Call) -> float | None:
+    sized = [tensor for tensor in call.inputs if tensor.shape]
+    if not sized or not all(tensor.dtype in BYTES for tensor in sized):
+        return None
+    # Of a gradient that is one number for all there is one in memory.
+    parts = ((different(tensor), made_of(tensor.shape, tensor.dtype)) for tensor in sized)
+    return sum(whole if one is None else one for one, whole in parts)
+
+
+def _atomic(call: Call) -> float | None:
+    """A short number takes as long as one of 4 bytes."""
+    if _inputs(call) is None:
+        return None
+    numbers = ((math.prod(t.shape), BYTES[t.dtype]) for t in call.inputs if t.shape)
+    return sum(many * max(WORD_BYTES, size) for many, size in numbers) / ATOMIC
+
+
+def _distances(call: Call) -> float | None:
+    pairs, given = _pairs(call), _inputs(call)
+    return None if pairs is None or given is None else given + BYTES[call.inputs[0].dtype] * pairs
+
+
+def _broadcast(call: Call) -> float | None:
+    pairs, given = _pairs(call), _inputs(call)
+    if pairs is None or given is None:
+        return None
+    width = call.inputs[0].shape[-1]
+    return (given + BYTES[call.inputs[0].dtype] * pairs * (4 * width + 1)) / STREAMED
+
+
+def _pairs(call: Call) -> int | None:
+    """How many distances there are; None where the points are not two batches of vectors."""
+    points = [tensor.shape for tensor in call.inputs if len(tensor.shape) >= 2]
+    if len(points) != 2 or points[0][-1] != points[1][-1] or len(points[0]) != len(points[1]):
+        return None
+    return math.prod(points[0][:-1]) * points[1][-2]
+
+
+KINDS: Sequence[_Kind] = (
+    _Kind(
+        "serial_gradient",
+        frozenset({"index_put", "_index_put_impl"}),
+        re.compile(r"indexing_backward_kernel"),
+        _inputs,
+        _atomic,
+    ),
+    _Kind(
+        "pairwise",
+        frozenset({"_cdist_forward"}),
+        re.compile(r"cdist_kernel.*::one\b"),
+        _distances,
+        _broadcast,
+    ),
+)
+
+
+def roundabout(b: Breakdown) -> tuple[Condition, ...]:
+    """Of each kind its calls, and what another way leaves of their time; none where no roofs are known."""
+    dram = math.nan if b.ceilings is None else b.ceilings.dram
+    found = [_condition(kind, b.calls, dram) for kind in KINDS] if dram > 0 else []
+    return tuple(one for one in found if one is not None)
+
+
+def _condition(kind: _Kind, rows: Iterable[CallRow], dram: float) -> Condition | None:
+    calls: dict[tuple[Call, str, str | None], list[CallRow]] = {}
+    for row in rows:
+        if row.call is not None and row.kind == "kernel" and plain(row.call.operator) in kind.operators:
+            calls.setdefault((row.call, row.phase, row.module), []).append(row)
+    slow: list[CallRow] = []
+    least = most = now = 0.0
+    for (call, _, _), its in calls.items():
+        times = sum(row.launches for row in its if kind.kernel.search(row.kernel))
+        bytes_least, bytes_most = kind.least(call), kind.most(call)
+        gpu_ns = sum(row.gpu_ns for row in its)
+        if not times or bytes_least is None or bytes_most is None:
+            continue
+        shortest, longest = (times * 1e9 * amount / dram for amount in (bytes_least, bytes_most))
+        if longest < gpu_ns:
+            slow += its
+            least, most, now = least + shortest, most + longest, now + gpu_ns
+    if share_of(slow) < NOTEWORTHY:
+        return None
+    return Condition(kind.topic, True, share_of(slow), by_module(slow), left=(least / now, most / now))
