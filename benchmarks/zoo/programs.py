@@ -24,7 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 import checkout
 
-PROGRESS = re.compile(r"([A-Za-z_]+)\s+(\d+)(?![.\d])")
+PROGRESS = re.compile(r"([A-Za-z_]+)\s+([0-9]{1,18})(?![.0-9])")
+"""More digits are no count of work, and Python refuses to read 4,300 of them."""
 
 KEPT_LINES = 20
 """Of what else it prints, for the message if it fails."""

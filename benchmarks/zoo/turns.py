@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import pairwise
 
 from programs import Line, Program, Stop
 
@@ -134,12 +135,20 @@ def _let_work(program: Program, name: str, stop: Stop, until_s: float) -> None:
 
 
 def pace_of(lines: Sequence[Line], *, name: str = "") -> float:
-    """Work per second between the first and the last of *lines*; raises `NoPace` where none was done."""
+    """
+    Work per second between the first and the last of *lines*.
+
+    Raises `NoPace` where none was done, and where a count is no more than the one before: a counter that
+    begins anew in every epoch does not tell how much was done.
+    """
     if len(lines) < 2:
         raise NoPace(f"the {name} program printed {len(lines)} lines")
     work, time_s = lines[-1].count - lines[0].count, lines[-1].at_s - lines[0].at_s
     if work <= 0 or time_s <= 0:
         raise NoPace(f"the {name} program counted from {lines[0].count} to {lines[-1].count}")
+    for before, after in pairwise(lines):
+        if after.count <= before.count:
+            raise NoPace(f"the {name} program's count does not rise: {before.count}, then {after.count}")
     return work / time_s
 
 

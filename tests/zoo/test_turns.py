@@ -161,6 +161,16 @@ def test_the_pace_is_that_between_the_first_and_the_last_line(scorer) -> None:
         turns.pace_of([line("step", 10, 1.0)])
 
 
+@pytest.mark.parametrize("counts", [(10, 30, 20, 40), (10, 30, 30, 40)])
+def test_a_count_that_does_not_rise_tells_no_pace(scorer, counts: tuple[int, ...]) -> None:
+    """Of a loop whose counter begins anew the last count less the first is not the work done."""
+    turns = scorer("turns")
+    lines = [scorer("programs").Line("step", count, float(at_s)) for at_s, count in enumerate(counts)]
+
+    with pytest.raises(turns.NoPace, match=f"the fixed program's count does not rise: 30, then {counts[2]}"):
+        turns.pace_of(lines, name="fixed")
+
+
 def test_the_interval_is_students_over_the_spread_of_the_turns(scorer) -> None:
     """Paces 1 % apart in two turns each: s = 0.01/sqrt(2), half width = s x t(0.975; 2) = 0.0304."""
     turns = scorer("turns")
@@ -181,6 +191,19 @@ for line in ("12 steps", "loss 0.5", "step: 4", "epoch 3 done", "step 9", "epoch
             time.sleep(0.01)
     assert [(line.word, line.count) for line in program.lines] == [("epoch", 3), ("epoch", 4)]
     assert "12 steps" in program.said()
+
+
+def test_a_number_of_thousands_of_digits_is_no_count_and_what_follows_is_read(scorer, tmp_path: Path) -> None:
+    code = """
+print("step " + "9" * 5000)
+print("step ٣")
+print("step " + "9" * 18)
+"""
+    with starter(scorer, tmp_path, code)() as program:
+        while program.running:
+            time.sleep(0.01)
+        program._reader.join()
+    assert [line.count for line in program.lines] == [10**18 - 1]
 
 
 def test_nothing_is_left_of_a_benchmark_that_was_killed(scorer, tmp_path: Path) -> None:
