@@ -228,11 +228,11 @@ def _named(case: Case, base: Replayed, found: Json | None) -> tuple[bool | None,
 
 def _places(base: Replayed) -> Iterator[tuple[str, int]]:
     """
-    The lines that a reader is sent to, each as file and number: the first of those that the idle GPU waits
-    for, what the workers of a loader do most where it is that, and where the heaviest layer is called.
+    The lines that a reader is sent to, each as file and number: the first of those that the report shows as
+    what the idle GPU waits for, what the workers of a loader do most where it is that, and where the heaviest
+    layer is called.
     """
-    causes = (base.gpu["host"] or {"causes": []})["causes"]
-    for cause in causes[:1]:
+    for cause in base.waited_for[:1]:
         yield _place(cause)
         yield from (_place(stage) for stage in cause["stages"][:1])
     rows = _heaviest_rows(base.breakdown)

@@ -16,11 +16,15 @@ from typing import Any
 
 from kept import Said
 
+from perfzero.attribute.stacks import HostCauses
+from perfzero.diagnose.idle_shares import without_kernels
 from perfzero.diagnose.judge import judge
 from perfzero.report.analysis import judged_report
 from perfzero.report.breakdown import breakdown_json, lines
+from perfzero.report.host_lines import LINES, host_block, worth_telling
 from perfzero.report.json_file import to_json
 from perfzero.report.ledger.build import limits_of
+from perfzero.report.model import GpuReport
 from perfzero.store.reader import open_recording
 from perfzero.values import Observation
 
@@ -32,13 +36,15 @@ CUTS_S = (3.0, 5.0, 8.0, 10.0, 15.0, 20.0)
 class Replayed:
     """
     `report`: report.json. `breakdown`: detailed_breakdown.json, None without a look. `layers`: the lines that
-    are printed of it, the heaviest first. `limits`: what limits the program, in words. `held_up_s`: how long
-    it was, for the look. `hardware`: on what it ran.
+    are printed of it, the heaviest first. `waited_for`: of the causes of idle time in report.json those that
+    a reader is shown. `limits`: what limits the program, in words. `held_up_s`: how long it was, for the
+    look. `hardware`: on what it ran.
     """
 
     report: Mapping[str, Any]
     breakdown: Mapping[str, Any] | None
     layers: tuple[str, ...]
+    waited_for: tuple[Mapping[str, Any], ...]
     limits: tuple[str, ...]
     held_up_s: float
     hardware: str
@@ -60,10 +66,17 @@ def replay(path: Path) -> Replayed:
         report=json.loads(to_json(report)),
         breakdown=None if breakdown is None else json.loads(breakdown),
         layers=tuple(line for look in report.breakdowns.values() for line in lines(look)),
+        waited_for=waited_for(report.gpus[0]),
         limits=limits_of(report.gpus[0].diagnosis),
         held_up_s=sum(look.cost_s for look in recording.looks),
         hardware=f"{gpu.name}, driver {gpu.driver}, {host.get('cpu_count')} CPU cores",
     )
+
+
+def waited_for(gpu: GpuReport) -> tuple[Mapping[str, Any], ...]:
+    """The lines that the terminal has, as report.json has them."""
+    told = worth_telling(gpu.host, without_kernels(gpu.diagnosis.shares))[:LINES]
+    return tuple(host_block(HostCauses(tuple(told)))["causes"])
 
 
 def said(gpu: Mapping[str, Any]) -> Said:

@@ -188,7 +188,7 @@ class Run:
         if not path.is_file():
             return None
         found = json.loads(path.read_text())
-        texts = {name: tuple(found[name]) for name in ("layers", "limits")}
+        texts = {name: tuple(found[name]) for name in ("layers", "waited_for", "limits")}
         return Replayed(**{**found, **texts})
 
     # --- words ---

@@ -6,6 +6,7 @@ import gzip
 import json
 import math
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +15,11 @@ import numpy as np
 import pytest
 
 from perfzero.attribute.stacks import LEAST_SAMPLES, Cause, HostCauses, StageShare
+from perfzero.diagnose.verdict import Diagnosis, TimeClass
 from perfzero.report import analysis
 from perfzero.report.analysis import analyze, judged_report
 from perfzero.report.host_lines import lines, overlapping, quoted, words, worth_telling
+from perfzero.report.model import GpuReport, Report
 from perfzero.report.page_data import _host
 from perfzero.report.schema import schema
 from perfzero.report.terminal import words as page
@@ -103,6 +106,36 @@ def test_an_interval_that_says_nothing_counts_by_the_idle_time_that_was_judged(
     idle: float, told: int
 ) -> None:
     assert len(lines(HostCauses((cause(share=1.0, low=0.0, high=1.0),), idle=1.0), idle)) == told
+
+
+@pytest.mark.parametrize(("sampled", "told"), [(0.03, 0), (0.08, 0), (0.2, 1)])
+def test_lines_of_a_stretch_that_was_hardly_idle_are_not_told_of_one_that_is(
+    sampled: float, told: int
+) -> None:
+    """Too little of the host was seen in what was judged, so the lines are of all of the recording."""
+    assert len(lines(HostCauses((cause(share=1.0, low=0.0, high=1.0),), idle=sampled), 0.5)) == told
+
+
+def copying(gpu: GpuReport, idle: float, copy: float) -> GpuReport:
+    """*gpu* with a line for all of its time without kernels: as tests/zoo/kept/g01, which copies for 57 %."""
+    host = HostCauses((cause(share=1.0, low=0.98, high=1.0),), idle=0.59)
+    shares: dict[TimeClass, float] = {"idle": idle, "copy": copy, "communication": 0.38}
+    return replace(gpu, host=host, diagnosis=replace(gpu.diagnosis, shares=shares))
+
+
+@pytest.mark.parametrize(("idle", "copy", "told"), [(0.02, 0.57, True), (0.02, 0.02, False)])
+def test_a_gpu_that_waits_for_copies_is_idle_for_the_line_that_makes_them(
+    starved: Diagnosis, make_report: Callable[..., Report], idle: float, copy: float, told: bool
+) -> None:
+    """Communication is done by kernels, and nothing that a line is waited for in."""
+    report = make_report(starved)
+    gpu = copying(report.gpus[0], idle, copy)
+    block = _host(gpu, Voice("en"))
+
+    assert ("train.py:41" in page(replace(report, gpus=(gpu,)))) == told
+    assert block is not None
+    assert bool(block["causes"]) == told
+    assert (block["reason"] == Voice("en")("stacks.not_worth")) != told
 
 
 def test_lines_that_are_not_told_do_not_overlap() -> None:

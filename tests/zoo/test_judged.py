@@ -35,13 +35,13 @@ def told(scorer):
 
     def made(*findings, causes=(), breakdown=None, layers=(), limits=(), slowdown=0.01, held_up_s=0.3):
         verdict = next((f for f in findings if f["severity"] != "info"), None)
-        host = {"causes": list(causes)} if causes else None
         gpu = {
             "verdict": verdict, "no_verdict": None if verdict else "nothing stands out",
-            "findings": list(findings), "host": host,
+            "findings": list(findings),
         }  # fmt: skip
         report = {"gpus": [gpu], "cost": {"slowdown": slowdown}}
-        return scorer("replayed").Replayed(report, breakdown, tuple(layers), tuple(limits), held_up_s, "H200")
+        texts = (tuple(layers), tuple(causes), tuple(limits))
+        return scorer("replayed").Replayed(report, breakdown, *texts, held_up_s, "H200")
 
     return made
 
@@ -63,6 +63,7 @@ def healthy(scorer, case):
     return replace(case, truth=truth, named=None, fix=replace(case.fix, least_gain=None))
 
 
+KEPT = Path(__file__).parent / "kept"
 READ_BACK = "Do not read results back in every step."
 LINE = 11  # of time.sleep in the made-up program; its statement ends two lines below
 
@@ -345,3 +346,19 @@ def test_without_anything_measured_the_page_says_so(scorer, case) -> None:
 
     assert "Nothing has been measured yet." in page
     assert "## The bars" not in page
+
+
+# --- what a reader is shown ---
+
+
+def test_a_line_counts_as_named_only_where_a_reader_is_shown_it(scorer) -> None:
+    """The copies of g01 take 57 % of the time; with 1 % report.json has the line, and nobody else."""
+    replayed = scorer("replayed")
+    shown = replayed.replay(KEPT / "g01" / "base")
+    [gpu] = replayed.judged_report(KEPT / "g01" / "base").gpus
+    shares = {**gpu.diagnosis.shares, "copy": 0.01}
+    hidden = replace(gpu, diagnosis=replace(gpu.diagnosis, shares=shares))
+
+    assert (shown.waited_for[0]["line"], shown.waited_for[0]["activity"]) == (32, "copying")
+    assert shown.waited_for[0] == shown.gpu["host"]["causes"][0]
+    assert replayed.waited_for(hidden) == ()

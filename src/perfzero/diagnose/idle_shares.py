@@ -14,6 +14,8 @@ Where data is seen to come late, a long wait for it is no stall of another kind:
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +24,7 @@ from perfzero.diagnose.idle_time import IdleTime, Late, idle_time, late_launches
 from perfzero.diagnose.roofs import Roofs
 from perfzero.diagnose.split import AT, Split, classify, rates_of
 from perfzero.diagnose.thresholds import FINE_IDLE, IDLE_LINES, IO_WAIT, MAIN_SLEPT, WORKER_BUSY
+from perfzero.diagnose.verdict import TimeClass
 from perfzero.series.rare import outside
 from perfzero.series.stats import level
 from perfzero.values import IntArray, Samples
@@ -33,6 +36,15 @@ NOWHERE: tuple[IntArray, IntArray] = (np.empty(0, np.int64), np.empty(0, np.int6
 def worth_lines(idle: float) -> bool:
     """Whether it matters which lines of the program *idle*, a share of all time, goes to."""
     return idle >= IDLE_LINES.value
+
+
+def without_kernels(shares: Mapping[TimeClass, float]) -> float:
+    """
+    The share of all time without a kernel, which is what stacks call idle; NaN where *shares* are not known.
+
+    Copies are done meanwhile for a part of it. Communication is the work of kernels, and no part of it.
+    """
+    return shares.get("idle", math.nan) + shares.get("copy", 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,8 +70,8 @@ def worth_telling(host: HostCauses | None, idle: float = math.nan) -> Sequence[C
     """
     The causes of idle time that matter, and that are known to be some.
 
-    None where the GPU is hardly *idle* in the stretch that was judged (NaN: not known), or was while the host
-    was sampled, which may have been as the program started.
+    None where the GPU is hardly *idle*, which is without kernels, in the stretch that was judged (NaN: not
+    known), or was while the host was sampled, which may have been as the program started.
     """
     if host is None:
         return ()

@@ -18,7 +18,7 @@ import numpy as np
 
 from perfzero import text
 from perfzero.counters import BY_NAME
-from perfzero.diagnose.idle_shares import worth_lines
+from perfzero.diagnose.idle_shares import without_kernels, worth_lines
 from perfzero.diagnose.verdict import (
     TIME_CLASSES,
     Diagnosis,
@@ -481,7 +481,7 @@ def _host(gpu: GpuReport, say: Voice) -> dict[str, Any] | None:
     host = gpu.host
     if host is None:
         return None
-    idle = gpu.diagnosis.shares.get("idle", math.nan)
+    idle = without_kernels(gpu.diagnosis.shares)
     told = host_lines.worth_telling(host, idle)
     reason = say.tell(host.reason)
     if host.causes and not told and not worth_lines(idle):

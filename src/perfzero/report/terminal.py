@@ -22,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from perfzero import text
+from perfzero.diagnose.idle_shares import without_kernels
 from perfzero.diagnose.step_map import TOGETHER
 from perfzero.diagnose.thresholds import DOMINANT
 from perfzero.diagnose.verdict import (
@@ -132,7 +133,7 @@ def _worst(report: Report, gpu: GpuReport, say: Voice) -> Iterator[RenderableTyp
             yield _labelled(
                 [(say("time"), shares, ""), *_step(diagnosis, say, short=looked), *_rare(diagnosis, say)]
             )
-    idle = diagnosis.shares.get("idle", math.nan)
+    idle = without_kernels(diagnosis.shares)
     told = host_lines(gpu.host, idle)
     if told:
         yield ""
