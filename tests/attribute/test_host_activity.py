@@ -35,6 +35,7 @@ def activity(text: str, *inner: Frame, inner_text: str = "") -> Activity:
         ("total += float(self.loss.detach())", "synchronising"),
         ("if loss > 2 * best:", "synchronising"),
         ("if not loss.isfinite():", "synchronising"),
+        ("scores.block_until_ready()", "synchronising"),
         ("assert math.isfinite(loss)", "synchronising"),
         ("loss = logits[targets != -100].mean()", "synchronising"),
         ("ids = logits.argmax(-1).tolist()", "synchronising"),
@@ -268,3 +269,115 @@ def test_a_library_below_a_folder_called_torch_is_not_torch() -> None:
     assert meaning((triton, torch_itself), lambda _: "").path == (triton,)
     assert meaning((torch_itself, triton), lambda _: "").path == (triton,)
     assert meaning((torch_itself,), lambda _: "").path == (torch_itself,)
+
+
+def jax(file: str, function: str) -> Frame:
+    return Frame(f"{SITE}/jax/_src/{file}", 7, function)
+
+
+@pytest.mark.parametrize(
+    ("inner", "expected"),
+    [
+        # As py-spy saw JAX 0.7 to be, of functions called with one length after another.
+        (jax("compiler.py", "backend_compile_and_load"), "compiling"),
+        (jax("cache_key.py", "_canonicalize_ir"), "compiling"),
+        (jax("interpreters/mlir.py", "make_ir_context"), "compiling"),
+        (jax("interpreters/pxla.py", "lower_sharding_computation"), "compiling"),
+        (jax("interpreters/pxla.py", "UnloadedMeshExecutable.from_hlo"), "compiling"),
+        (jax("pjit.py", "_trace_for_jit"), "compiling"),
+        (jax("array.py", "ArrayImpl._value"), "synchronising"),
+        (jax("array.py", "ArrayImpl.__float__"), "synchronising"),
+        # What calls a function that is compiled already, or one operation.
+        (jax("pjit.py", "_cpp_pjit.<locals>.cache_miss"), "launching"),
+        (jax("pjit.py", "_infer_params"), "launching"),
+        (jax("interpreters/pxla.py", "ExecuteReplicated.__call__"), "launching"),
+        (jax("numpy/reductions.py", "sum"), "launching"),
+        (jax("array.py", "ArrayImpl.__getitem__"), "launching"),
+    ],
+)
+def test_of_jax_too_it_is_told_whether_it_compiles_waits_or_launches(inner: Frame, expected: str) -> None:
+    assert activity("y = step(x)", inner) == expected
+
+
+def test_a_function_that_jax_traces_is_part_of_compiling_it() -> None:
+    traced = Frame("/job/model.py", 5, "score")
+    trace = jax("interpreters/partial_eval.py", "trace_to_jaxpr")
+
+    assert meaning((traced, trace, TRAIN, MODULE), lambda _: "").activity == "compiling"
+
+
+def test_what_imports_a_compiler_compiles_nothing() -> None:
+    assert activity("import net", torch("_dynamo/guards.py", "<module>")) == "launching"
+    assert activity("y = net(x)", torch("_dynamo/guards.py", "build")) == "compiling"
+
+
+GET = torch("utils/data/dataloader.py", "DataLoader._get_iterator")
+PYTHON = "/usr/lib/python3.12/multiprocessing"
+
+
+@pytest.mark.parametrize(
+    ("inner", "expected"),
+    [
+        ((Frame(f"{PYTHON}/popen_spawn_posix.py", 7, "Popen._launch"), GET), "starting workers"),
+        ((Frame(f"{PYTHON}/process.py", 7, "BaseProcess.start"), GET), "starting workers"),
+        ((torch("utils/data/dataloader.py", "_MultiProcessingDataLoaderIter._shutdown_workers"),),
+         "starting workers"),
+        ((torch("utils/data/dataloader.py", "_try_get_data"),), "loader"),
+        ((GET,), "loader"),
+        # A dataset that starts a process for a sample.
+        ((Frame(f"{PYTHON}/process.py", 7, "BaseProcess.start"), torch("utils/data/_utils/fetch.py", "fetch"),
+          GET), "loader"),
+    ],
+)  # fmt: skip
+def test_a_loader_that_starts_its_workers_is_told_from_one_that_is_waited_for(
+    inner: tuple[Frame, ...], expected: str
+) -> None:
+    assert activity("for x in loader:", *inner) == expected
+
+
+@pytest.mark.parametrize(
+    ("function", "text", "expected"),
+    [
+        ("Bucket.read", "time.sleep(self.latency)", "reading"),
+        ("Bucket.read", "with self.lock:", "reading"),
+        ("_download_file", "wait(0.1)", "reading"),
+        ("Images.__getitem__", "x = self.drive.read(name)", "reading"),
+        ("Images.__getitem__", "content = path.read_bytes()", "reading"),
+        ("Images.__getitem__", "time.sleep(0.1)", "other"),
+        ("Reader.ready", "a = b + c", "other"),
+        ("Tokenizer.encode", "at = ranks.index(min(ranks))", "tokenising"),
+        ("encode", "boxes = anchors - boxes", "other"),
+        ("Rows.__getitem__", "return self.x[i], self.y[i]", "picking"),
+        ("Rows.__getitem__", "row = self.tokens[idx].long()", "picking"),
+        ("Rows.__getitem__", "return augmented(self.x[i])", "augmenting"),
+    ],
+)
+def test_a_worker_is_told_by_what_it_waits_for_or_by_what_its_function_is_called(
+    function: str, text: str, expected: Stage
+) -> None:
+    own = Frame("/job/data.py", 12, function)
+
+    assert stage((own, FETCH, LOOP), lambda _: text) == (expected, own)
+
+
+def test_a_worker_that_reads_from_the_network_reads() -> None:
+    receive = Frame("/usr/lib/python3.12/ssl.py", 7, "SSLSocket.recv_into")
+
+    assert stage((receive, DATASET, FETCH, LOOP), lambda _: "") == ("reading", DATASET)
+
+
+def test_samples_of_a_dataset_of_torchs_own_are_picked() -> None:
+    tensors = torch("utils/data/dataset.py", "TensorDataset.__getitem__")
+
+    assert stage((tensors, FETCH, LOOP), lambda _: "") == ("picking", None)
+    assert stage((FETCH, LOOP), lambda _: "") == ("picking", None)
+
+
+def test_the_main_process_makes_its_batches_below_the_loader_only() -> None:
+    wait = Frame(f"{PYTHON}/connection.py", 7, "wait")
+    loader = torch("utils/data/dataloader.py", "_try_get_data")
+
+    assert stage((FETCH, loader, TRAIN, MODULE), lambda _: "", worker=False) == ("picking", None)
+    assert stage((DATASET, FETCH, loader, TRAIN, MODULE), lambda _: "", worker=False) == ("other", DATASET)
+    assert stage((wait, loader, TRAIN, MODULE), lambda _: "", worker=False) is None
+    assert stage((TRAIN, MODULE), lambda _: "open(path)", worker=False) is None

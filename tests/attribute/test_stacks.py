@@ -298,6 +298,38 @@ def test_what_the_workers_do_is_told_where_their_loader_is_waited_for() -> None:
     assert all(not c.stages for c in found.causes[1:])
 
 
+def test_where_there_are_no_workers_the_main_process_says_what_its_batches_take() -> None:
+    fetch = Frame("/v/site-packages/torch/utils/data/_utils/fetch.py", 3, "fetch")
+    collate = Frame("/v/site-packages/torch/utils/data/_utils/collate.py", 3, "default_collate")
+    parts: list[Part] = [
+        (at(10, fetch, LOADER), 12, []), (at(10, collate, fetch, LOADER), 4, []), (at(12, CALL), 5, [(0, 5)])
+    ]  # fmt: skip
+    [cause, *_] = told(parts).causes
+
+    assert cause.activity == "loader"
+    assert [(s.stage, s.frame) for s in cause.stages] == [("picking", None), ("collating", None)]
+    assert cause.stages[0].share == pytest.approx(0.75, abs=0.05)
+
+
+START = Frame("/usr/lib/python3.12/multiprocessing/process.py", 5, "BaseProcess.start")
+
+
+@pytest.mark.parametrize(
+    ("begin", "expected"),
+    [
+        ([(at(10, START, LOADER), 20, []), (at(10, LOADER), 200, [])], "starting workers"),
+        # A launch between: a batch was there by then.
+        ([(at(10, START, LOADER), 20, []), (at(12, CALL), 9, [(0, 9)]), (at(10, LOADER), 200, [])], "loader"),
+        ([(at(13), 20, []), (at(10, LOADER), 200, [])], "loader"),
+    ],
+)  # fmt: skip
+def test_a_wait_for_a_loader_that_starts_its_workers_is_called_so(begin: list[Part], expected: str) -> None:
+    found = told([*begin, *[(at(12, CALL), 60, [(0, 60)])] * 3])
+
+    assert found.causes[0].activity == expected
+    assert found.causes[0].frame.line == 10
+
+
 # --- written by strangers ------------------------------------------------------------------------
 
 

@@ -73,7 +73,7 @@ def test_a_loader_is_told_with_what_its_workers_do() -> None:
 
     assert told == (
         "for x in loader: waits for the DataLoader, 80 % of the idle time; "
-        "its workers: decoding 90 % (data.py:7), collating 8 %"
+        "making its batches: decoding 90 % (data.py:7), collating 8 %"
     )
 
 

@@ -35,14 +35,21 @@ from perfzero.traces import Function
 Activity = Literal[
     "loader", "synchronising", "copying", "garbage collection", "checkpoint", "logging", "tokenising",
     "compiling", "allocator", "lock", "network", "disk", "sleeping", "launching", "python", "gil",
+    "starting workers",
 ]  # fmt: skip
 
 WAITS_FOR_GPU: frozenset[Activity] = frozenset({"synchronising", "copying"})
-WAITS_FOR_OTHERS = frozenset({"loader", "lock", "network"})
+WAITS_FOR_OTHERS = frozenset({"loader", "starting workers", "lock", "network"})
 LAUNCHING: frozenset[Activity] = frozenset({"launching"})
 
-Stage = Literal["reading", "decoding", "augmenting", "tokenising", "collating", "pinning", "sending", "other"]
-"""What a worker of a DataLoader does for a batch."""
+Stage = Literal[
+    "reading", "decoding", "augmenting", "tokenising", "picking", "collating", "pinning", "sending", "other"
+]
+"""
+What a worker of a DataLoader does for a batch, or the main process where it makes its batches itself.
+
+"picking" is to take single samples out of what lies in memory.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,11 @@ _LIBRARY: tuple[tuple[re.Pattern[str], Activity], ...] = tuple(
         (r"torch/_inductor/(compile_fx|graph|scheduler|lowering|async_compile|select_algorithm)\.py:"
          r"(?!run\b|wrapper\b|_run)", "compiling"),
         (r"triton/(compiler|runtime/(build|autotuner))", "compiling"),
+        (r"/jax/_src/(compiler|compilation_cache|cache_key|interpreters/(mlir|partial_eval))\.py|"
+         r"/jax/_src/(pjit|stages|interpreters/pxla)\.py:(_trace_for_jit|trace|_pjit_lower|_resolve_and_lower|"
+         r"lower\w*|_cached_\w+|compile|from_hlo)$", "compiling"),
+        (r"/jax/_src/(array\.py:(_value|__(array|float|int|bool|complex|index|format|repr|str)__|item|tolist|"
+         r"block_until_ready)|api\.py:block_until_ready)$", "synchronising"),
         (r"torch/cuda/(memory|graphs)\.py:(empty_cache|reset|memory_)", "allocator"),
         (r"torch/serialization\.py:.*save|torch/distributed/checkpoint/|safetensors|:save_pretrained$",
          "checkpoint"),
@@ -79,7 +91,7 @@ _LIBRARY: tuple[tuple[re.Pattern[str], Activity], ...] = tuple(
         (r"/(gzip|zipfile|tarfile|shutil|pathlib|tempfile)\.py|/h5py/|/zarr/|/npyio", "disk"),
         (r"torch/(nn|optim|autograd|_tensor|functional|_ops|cuda|amp|distributed|utils/checkpoint)|/apex/|"
          r"/flash_attn/|/triton/|torchinductor_|torch/(_functorch|_inductor|_dynamo)|/transformers/|/timm/|"
-         r"torchvision/(models|ops)", "launching"),
+         r"torchvision/(models|ops)|/jax/_src/", "launching"),
     )
 )  # fmt: skip
 """`<file>:<function>` of a library's frame, from the innermost one out; of a frame the first that fits."""
@@ -101,7 +113,7 @@ _TEXT: tuple[tuple[re.Pattern[str], Activity], ...] = tuple(
         (r"\bgc\.collect\(", "garbage collection"),
         (r"\bempty_cache\(|\bmemory_(stats|summary|snapshot)\(", "allocator"),
         (r"\btorch\.save\(|\bsave_(checkpoint|pretrained|file|model)\(|\bpickle\.dump\(", "checkpoint"),
-        (r"\bsynchronize\(|\.(item\(\)|is_nonzero\(\)|masked_select\()|\btorch\.(nonzero|equal|allclose|unique|"
+        (r"\b(synchronize|block_until_ready)\(|\.(item\(\)|is_nonzero\(\)|masked_select\()|\btorch\.(nonzero|equal|allclose|unique|"
          r"argwhere|masked_select|bincount)\(", "synchronising"),
         (rf"{_NO_ARRAY}.*(\.nonzero\(|(\btorch\..*|\.detach\(\)|{_TENSOR})\.(tolist|unique)\()",
          "synchronising"),
@@ -149,8 +161,9 @@ _STAGES: tuple[tuple[re.Pattern[str], Stage], ...] = tuple(
         (r"/PIL/|/cv2/|torchvision/io|/imageio/|/av/|/soundfile|torchaudio/(io|backend)", "decoding"),
         (r"torchvision/transforms|/albumentations/|/kornia/|torchaudio/(transforms|functional)",
          "augmenting"),
-        (r"/npyio|/h5py/|/zarr/|/(gzip|zipfile|tarfile|pathlib|_pyio)\.py|/pandas/io|/pyarrow/|/lmdb",
-         "reading"),
+        (r"/npyio|/memmap\.py|/h5py/|/zarr/|/(gzip|zipfile|tarfile|pathlib|shutil|_pyio)\.py|/pathlib/|"
+         r"/pandas/io|/pyarrow/|/lmdb|/(socket|ssl)\.py|/http/client\.py|/urllib3?/|/requests/|/httpx/|"
+         r"/aiohttp/|/botocore/|/boto3/|/s3fs/|/gcsfs/|/fsspec/|/google/cloud/storage/", "reading"),
         (r"/multiprocessing/(queues|connection|reductions|resource_sharer)\.py", "sending"),
     )
 )  # fmt: skip
@@ -158,13 +171,37 @@ _STAGES: tuple[tuple[re.Pattern[str], Stage], ...] = tuple(
 _STAGE_TEXT: tuple[tuple[re.Pattern[str], Stage], ...] = tuple(
     (re.compile(pattern), cast(Stage, stage))
     for pattern, stage in (
+        (r"^\s*(return|[\w, ]+=)\s*self\.\w+\[(i|idx|index|item|j|k|n)\]", "picking"),
         (r"\bImage\.open\(|\.convert\(|\bimdecode\(|\bimread\(|\bde(code|compress)", "decoding"),
-        (r"\bopen\(|\.read\(|\bread_|\bnp\.(load|fromfile|memmap)\(|\bpickle\.load\(|\bload", "reading"),
+        (r"\bopen\(|\.(read|readinto|read_bytes|read_text|fetch|download)\(|\bread_|"
+         r"\bnp\.(load|fromfile|memmap)\(|\bpickle\.load\(|\bload", "reading"),
         (r"token|\.encode\(", "tokenising"),
         (r"\btransforms?\b|augment|\bflip|\bcrop|\bresize|\brotate|\bjitter|normal", "augmenting"),
         (r"\bstack\(|\bcollate|\bpad_sequence\(", "collating"),
     )
 )  # fmt: skip
+"""What the text of a worker's line does, or the name of its function; the first that fits."""
+
+_READS = re.compile(r"^_*(read|fetch|download|get_(bytes|object|blob|file))(_|$)")
+"""
+Names of functions that read, whatever stands on their lines: what waits for a file server, or sleeps until
+it tries again, has no name of its own.
+"""
+
+_TOKENISES = re.compile(r"(?i)tokeni[sz]|(^|[._])bpe(_|$)|wordpiece|sentencepiece")
+"""Names of functions that tokenise, with the class that they are of: `Tokenizer.encode`."""
+
+_PICKS = re.compile(r"/torch/utils/data/(_utils/fetch\.py|dataset\.py)")
+"""Where time goes that no sample's own code takes: one sample at a time is asked for, and is a slice."""
+
+_FETCHES = re.compile(r"/torch/utils/data/_utils/(fetch|pin_memory)\.py")
+"""Below these a process makes a batch, or moves it to pinned memory."""
+
+_STARTS_WORKERS = re.compile(
+    r"/torch/utils/data/dataloader\.py:_shutdown_workers$|"
+    r"/multiprocessing/(process\.py:(start|join)|popen_\w+\.py:(__init__|_launch|wait))"
+)
+"""Of a loader's stacks those in which its worker processes begin or end."""
 
 _WORKER_WAITS = re.compile(r"_utils/worker\.py")
 _TORCH = re.compile(r"(^|-packages/|/pytorch/)torch/")
@@ -201,7 +238,9 @@ def _activity(stack: Sequence[Frame], text_of: TextOf) -> Activity:
         below.append(frame)
     loads = any("torch/utils/data/" in f.file.replace("\\", "/") for f in stack)
     if loads:  # also where the main process makes its batches itself
-        return "loader"
+        inside = any(_FETCHES.search(_where(f)) for f in stack)
+        starts = not inside and any(_STARTS_WORKERS.search(_where(f)) for f in stack)
+        return "starting workers" if starts else "loader"
     compiles = next((a for f in stack if (a := _by_library(f)) == "compiling"), None)
     if compiles is not None:
         return compiles
@@ -240,7 +279,9 @@ def may_copy(text: str) -> bool:
 @lru_cache(_KEPT)
 def _by_library(frame: Frame) -> Activity | None:
     where = _where(frame)
-    return next((activity for pattern, activity in _LIBRARY if pattern.search(where)), None)
+    imports = frame.function == "<module>"  # of a compiler, too, which compiles nothing then
+    fits = (activity for pattern, activity in _LIBRARY if pattern.search(where))
+    return next((activity for activity in fits if not (imports and activity == "compiling")), None)
 
 
 @lru_cache(_KEPT)
@@ -248,13 +289,21 @@ def _by_text(text: str) -> Activity | None:
     return next((activity for pattern, activity in _TEXT if pattern.search(text)), None)
 
 
-def stage(stack: Sequence[Frame], text_of: TextOf) -> tuple[Stage, Frame | None] | None:
-    """What a worker of a DataLoader does, and the program's line for it; None while it waits for an order."""
-    own = next((frame for frame in stack if is_own(frame)), None)
-    inside = any("_utils/fetch.py" in f.file or "_utils/pin_memory.py" in f.file for f in stack)
-    if stack and not inside and any(_WORKER_WAITS.search(f.file) for f in stack):
+def stage(
+    stack: Sequence[Frame], text_of: TextOf, *, worker: bool = True
+) -> tuple[Stage, Frame | None] | None:
+    """
+    What a process does for a batch, and the program's line for it; None where it waits, or does other things.
+
+    *worker*: whether it is a worker of a DataLoader, not the main process, of which only what is below the
+    loader's own frames is asked for.
+    """
+    fetch = next((k for k, f in enumerate(stack) if _FETCHES.search(_where(f))), None)
+    if fetch is None and (not worker or any(_WORKER_WAITS.search(f.file) for f in stack)):
         return None
-    for frame in stack:
+    inner = stack if fetch is None else stack[: fetch + 1]
+    own = next((frame for frame in inner if is_own(frame)), None)
+    for frame in inner:
         if frame == own:
             break
         found = _stage_by_library(frame)
@@ -263,9 +312,9 @@ def stage(stack: Sequence[Frame], text_of: TextOf) -> tuple[Stage, Frame | None]
     if own is not None:
         found = next((s for pattern, s in _STAGE_TEXT if pattern.search(text_of(own))), None)
         # The functions around it may be called after what they do.
-        named = found or next((s for f in stack if is_own(f) and (s := _by_name(f))), None)
+        named = found or next((s for f in inner if is_own(f) and (s := _by_name(f))), None)
         return named or "other", own
-    return None
+    return ("picking", None) if inner and _PICKS.search(_where(inner[0])) else None
 
 
 @lru_cache(_KEPT)
@@ -277,6 +326,10 @@ def _stage_by_library(frame: Frame) -> Stage | None:
 @lru_cache(_KEPT)
 def _by_name(frame: Frame) -> Stage | None:
     name = frame.function.rpartition(".")[2]
+    if _READS.search(name):
+        return "reading"
+    if _TOKENISES.search(frame.function):
+        return "tokenising"
     return next((s for pattern, s in _STAGE_TEXT if pattern.search(name)), None)
 
 

@@ -26,6 +26,7 @@ from perfzero.attribute.loader_workers import stages_of
 from perfzero.attribute.moments import MOST_FRAMES, frames_in, main_thread, moments_of, visits_of
 from perfzero.attribute.shares import Shares
 from perfzero.attribute.stack_clock import clock_offset_ns, information, left_ns
+from perfzero.attribute.starts import with_starts
 from perfzero.attribute.torn import whole_stacks
 from perfzero.stacks import Frame, HostStacks
 from perfzero.values import Samples
@@ -61,7 +62,7 @@ def host_causes(stacks: HostStacks, pm: Samples) -> HostCauses:
     leaves, leaf_of = leaves_of(main, text_of)
     if len(leaves) > MOST_MEANINGS:
         return HostCauses(reason=TOO_MANY)
-    visits = visits_of(main, leaf_of)
+    leaves, visits = with_starts(leaves, visits_of(main, leaf_of))
     moments = moments_of(visits)
     launches = np.array([leaf.activity in LAUNCHING for leaf in leaves], np.bool_)
     offset_ns = clock_offset_ns(moments, launches, idle, slack_ns=main.slack_ns)
