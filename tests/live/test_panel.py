@@ -37,6 +37,34 @@ def test_a_word_wider_than_the_panel_is_cut_into_pieces() -> None:
     assert wrapped(["录制：" + "x" * 25], 10) == ["录制：", "x" * 10, "x" * 10, "xxxxx"]
 
 
+ODD = {
+    "accents of their own": "录制e\u0301e\u0301e\u0301：" + "e\u0301" * 30,
+    "as many accents as wide characters": "录e\u0301制e\u0301视e\u0301频e\u0301" * 8,
+    "emoji by a selector": "录制：" + "\u2764\ufe0f" * 30,
+    "only emoji by a selector": "\u2764\ufe0f" * 30,
+    "emoji that are joined": "录制：" + "\U0001f468\u200d\U0001f469\u200d\U0001f467" * 12,
+    "joiners alone": "录\u200d\u200d" * 12 + " \u200d \u200d\u200d" * 3,
+    "nothing to see": "\u200d\u0301\ufe0f" * 5,
+    "accents without end": "录制：e" + "\u0301" * 5000,
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("width", [2, 4, 5, 20])
+def test_odd_characters_are_measured_as_they_are_drawn_and_none_is_lost(odd: str, width: int) -> None:
+    for line in (ODD[odd], f"  {ODD[odd]}", f"{ODD[odd]} {ODD[odd]}"):
+        lines = wrapped([line], width)
+
+        assert max(map(cell_len, lines)) <= width
+        assert "".join("".join(lines).split()) == "".join(line.split())
+
+
+def test_what_is_seen_as_one_character_is_not_torn_apart() -> None:
+    family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+    assert wrapped([family * 4], 4) == [family * 2, family * 2]
+    assert wrapped(["e\u0301" * 4 + "录"], 4) == ["e\u0301" * 4, "录"]
+
+
 def test_what_fits_is_left_as_it_is_with_its_spaces() -> None:
     assert wrapped(["  步   3.2 ms   92 %", "", "a  b"], 40) == ["  步   3.2 ms   92 %", "", "a  b"]
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rich.cells import chop_cells
+from rich.cells import cell_len as columns
 
 from perfzero.live.close_look import LOOK_S, SET_UP_S, Looked
 from perfzero.live.snapshot import GpuNow
 from perfzero.report.voice import Voice
 from perfzero.text import BREAK, glued, printable, unglued
-from perfzero.text import width as columns
 from perfzero.words.told import told
 
 IDLE_SHARE = 0.005
@@ -20,6 +19,9 @@ IDLE_SHARE = 0.005
 
 KEYS_WIDE, DOES_WIDE = 15, 19
 """Columns of the keys on the left and of what they do, in either language, two spaces at least after each."""
+
+_JOINER = "\u200d"
+"""Makes one sign of the two around it."""
 
 
 def help_lines(say: Voice) -> list[str]:
@@ -79,16 +81,21 @@ def verdict(report: str, folder: Path, say: Voice) -> list[str]:
 
 
 def wrapped(lines: Sequence[str], width: int) -> list[str]:
-    """*lines* broken where they are wider than *width*, at a space or between Chinese characters."""
+    """
+    *lines* broken where they are wider than *width*, at a space or between Chinese characters.
+
+    As wide as rich measures them, by which they are drawn: an accent of its own takes no column, and a sign
+    that is told to be an emoji (U+FE0F) one more.
+    """
     import textwrap
 
     out: list[str] = []
     for line in lines:
         indent = " " * (len(line) - len(line.lstrip()))
-        if columns(line) > len(line):
-            out += _wrapped_wide(line, indent, width)
-        else:
+        if line.isascii() or all(columns(c) == 1 for c in line):
             out += textwrap.wrap(line, width, subsequent_indent=indent, drop_whitespace=True) or [""]
+        else:
+            out += _wrapped_wide(line, indent, width)
     return out
 
 
@@ -103,6 +110,33 @@ def _wrapped_wide(line: str, indent: str, width: int) -> list[str]:
             row, between = indent, ""
         row += between + word
         if columns(row) > width:
-            *full, row = chop_cells(row, width)
+            *full, row = _pieces(row, width)
             out += full
     return [unglued(each) for each in (*out, row)]
+
+
+def _pieces(row: str, width: int) -> list[str]:
+    """*row* in pieces no wider than *width*, one at least; what is seen as one character stays whole."""
+    pieces, room = [""], width
+    for seen in _seen_as_one(row):
+        takes = columns(seen)
+        if takes > room and pieces[-1]:
+            pieces.append("")
+            room = width
+        pieces[-1] += seen
+        room -= takes
+    return pieces
+
+
+def _seen_as_one(row: str) -> Iterator[str]:
+    """Characters, each with the accents and selectors behind it, and with what a joiner (U+200D) adds."""
+    start = place = 0
+    while place < len(row):
+        if row[place] == _JOINER:
+            place += 2  # one that is itself joined joins nothing
+            continue
+        if place > start and columns(row[place]):
+            yield row[start:place]
+            start = place
+        place += 1
+    yield row[start:]
