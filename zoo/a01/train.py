@@ -3,7 +3,17 @@ import time
 
 import torch
 from torch import nn
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Batches:
+    def __init__(self, features, targets, size):
+        self.features, self.targets, self.size = features, targets, size
+
+    def __iter__(self):
+        order = torch.randperm(len(self.features))
+        for rows in order.split(self.size)[: len(order) // self.size]:
+            yield self.features[rows], self.targets[rows]
 
 
 def main():
@@ -19,11 +29,10 @@ def main():
     batch = 1024
     features = torch.randn(rows, 64)
     targets = (features[:, :8].sum(1) > 0).long()
-    data = TensorDataset(features, targets)
     if args.fixed:
-        sampler = BatchSampler(RandomSampler(data), batch, drop_last=True)
-        loader = DataLoader(data, sampler=sampler, batch_size=None)
+        loader = Batches(features, targets, batch)
     else:
+        data = TensorDataset(features, targets)
         loader = DataLoader(data, batch_size=batch, shuffle=True, drop_last=True)
 
     net = nn.Sequential(

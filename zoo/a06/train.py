@@ -51,7 +51,7 @@ def main():
     batch = 64 if device == "cuda" else 8
     data = Photos(photos(24), draft=args.fixed)
     loader = DataLoader(
-        data, batch, shuffle=True, num_workers=4, pin_memory=device == "cuda", persistent_workers=True
+        data, batch, shuffle=True, num_workers=6, pin_memory=device == "cuda", persistent_workers=True
     )
     net = models.resnet50() if device == "cuda" else models.resnet18()
     net = net.to(device)

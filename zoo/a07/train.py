@@ -38,7 +38,7 @@ def main():
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("high")
 
-    batch = 32 if device == "cuda" else 4
+    batch = 16 if device == "cuda" else 4
     workers = 12 if args.fixed else 0
     loader = DataLoader(Pictures(512), batch, shuffle=True, num_workers=workers, pin_memory=device == "cuda")
     net = models.resnet50() if device == "cuda" else models.resnet18()

@@ -37,14 +37,14 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
     rng = np.random.default_rng(0)
-    size, embedded = (2048, 32) if device == "cuda" else (64, 1)
+    size, embedded = (2048, 64) if device == "cuda" else (64, 1)
 
     data = rng.integers(256, size=10_000_000, dtype=np.uint16)
     width = CONTEXT * embedded
     model = nn.Sequential(
         nn.Embedding(256, embedded),
         nn.Flatten(),
-        *(Block(width) for _ in range(8)),
+        *(Block(width) for _ in range(5)),
         nn.Linear(width, 256),
     ).to(device, torch.bfloat16)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)

@@ -1,9 +1,9 @@
 import argparse
 import json
-import statistics
 import tempfile
 import time
 from collections import deque
+from statistics import mean, pstdev
 
 import torch
 from torch import nn
@@ -17,15 +17,18 @@ class Sine(nn.Module):
 class Progress:
     def __init__(self, log):
         self.log = log
-        self.window = deque(maxlen=1000)
+        self.losses, self.norms = deque(maxlen=1000), deque(maxlen=1000)
         self.text = ""
 
-    def update(self, step, loss):
-        self.window.append(loss)
-        self.text = f"{step} loss {statistics.mean(self.window):.5f}"
+    def write(self, step, loss, norm):
+        self.losses.append(loss)
+        self.norms.append(norm)
+        self.log.write(json.dumps({"step": step, "loss": loss, "grad_norm": norm}) + "\n")
 
-    def write(self, step, norm):
-        self.log.write(json.dumps({"step": step, "loss": self.window[-1], "grad_norm": norm}) + "\n")
+    def update(self, step):
+        windows = {"loss": self.losses, "grad_norm": self.norms}
+        means = (f"{name} {mean(w):.5f} +- {pstdev(w):.5f}" for name, w in windows.items())
+        self.text = f"{step} {' '.join(means)}"
 
 
 def main() -> None:
@@ -35,7 +38,7 @@ def main() -> None:
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
-    pixels = 131_072 if device == "cuda" else 1024
+    pixels = 196_608 if device == "cuda" else 64
 
     layers = [nn.Linear(2, 256), Sine()]
     for _ in range(5):
@@ -52,26 +55,23 @@ def main() -> None:
         while time.perf_counter() < end:
             step += 1
             loss = (model(places) - colours).square().mean()
-            if args.fixed:
-                pending.append(loss.detach())
-            else:
-                progress.update(step, loss.item())
+            value = loss.detach() if args.fixed else loss.item()
             optimizer.zero_grad()
             loss.backward()
             norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             if args.fixed:
-                pending.append(norm)
+                pending += [value, norm]
             else:
-                progress.write(step, norm.item())
+                progress.write(step, value, norm.item())
+                progress.update(step)
             if step % 100 == 0:
                 if args.fixed:
                     values = torch.stack(pending).tolist()
                     pending.clear()
                     for i, (each, size) in enumerate(zip(values[::2], values[1::2], strict=True)):
-                        progress.window.append(each)
-                        progress.write(step - 99 + i, size)
-                    progress.update(step, progress.window.pop())
+                        progress.write(step - 99 + i, each, size)
+                    progress.update(step)
                 print(f"step {progress.text}", flush=True)
 
 

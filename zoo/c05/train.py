@@ -44,11 +44,11 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
     random.seed(0)
-    size, width = (512, 512) if device == "cuda" else (4, 32)
+    size, width = (512, 1024) if device == "cuda" else (4, 32)
 
     documents = [random.choices(range(20_000), k=random.randint(96, 128)) for _ in range(8000)]
     topics = [random.randrange(20) for _ in documents]
-    model = Classifier(width, 4).to(device, torch.bfloat16)
+    model = Classifier(width, 2).to(device, torch.bfloat16)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
     step = 0

@@ -13,7 +13,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.queries = nn.Parameter(torch.randn(1, QUERIES, width))
         layer = nn.TransformerDecoderLayer(width, 8, 4 * width, 0.0, batch_first=True)
-        self.layers = nn.TransformerDecoder(layer, 6).layers
+        self.layers = nn.TransformerDecoder(layer, 2).layers
         self.classes, self.boxes = nn.Linear(width, 91), nn.Linear(width, 4)
 
     def forward(self, memory):
@@ -57,8 +57,8 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
     random.seed(0)
-    size, width, tokens = (64, 512, 1024) if device == "cuda" else (2, 32, 16)
-    counts = [random.randint(10, 40) for _ in range(2000)]
+    size, width, tokens = (96, 1024, 1024) if device == "cuda" else (2, 32, 16)
+    counts = [random.randint(20, 80) for _ in range(2000)]
     images = [([[random.random() + 0.01 for _ in range(4)] for _ in range(n)], [n] * n) for n in counts]
     memory = torch.randn(size, tokens, width, device=device, dtype=torch.bfloat16)
     model = Decoder(width).to(device, torch.bfloat16)

@@ -48,11 +48,11 @@ def main() -> None:
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
-    width, size = (2048, 5120) if device == "cuda" else (16, 32)
+    width, size = (4096, 4608) if device == "cuda" else (16, 32)
 
     data = torch.randn(16 * size, width, device=device, dtype=torch.bfloat16)
     classes = torch.randint(CLASSES, (16 * size,), device=device)
-    layers = [part for _ in range(10) for part in (nn.Linear(width, width), nn.ReLU())]
+    layers = [part for _ in range(4) for part in (nn.Linear(width, width), nn.ReLU())]
     model = nn.Sequential(*layers, nn.Linear(width, CLASSES)).to(device, torch.bfloat16)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     metrics = {name: Metric(score, args.fixed) for name, score in SCORES.items()}

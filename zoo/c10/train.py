@@ -28,12 +28,12 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
     random.seed(0)
-    size, width = (256, 512) if device == "cuda" else (4, 32)
+    size, width = (256, 1024) if device == "cuda" else (4, 32)
 
     latents = torch.randn(1024, 256, 64).to(torch.bfloat16)
-    captions = [random.choices(range(1, 8192), k=77) for _ in latents]
+    captions = [random.choices(range(1, 8192), k=128) for _ in latents]
     statistics = {"mean": latents.float().mean(dim=(0, 1)), "std": latents.float().std(dim=(0, 1))}
-    model = Denoiser(width, 3).to(device, torch.bfloat16)
+    model = Denoiser(width, 2).to(device, torch.bfloat16)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     if args.fixed:
         statistics = {name: value.to(device) for name, value in statistics.items()}

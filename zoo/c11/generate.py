@@ -47,7 +47,7 @@ def main() -> None:
     def resolve(frame):
         for said, code in zip(spoken, frame, strict=True):
             said.append(tuple(code))
-            if len(set(said[-50:])) < 2 and len(said) > 50:
+            if len(set(said[-150:])) < 2 and len(said) > 150:
                 said.clear()
 
     frame, end = 0, time.perf_counter() + args.seconds

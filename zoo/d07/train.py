@@ -1,4 +1,5 @@
 import argparse
+import random
 import sys
 import time
 from collections import Counter
@@ -6,6 +7,7 @@ from collections import Counter
 import torch
 from torch import nn
 
+WORDS, MASK = 4096, 0
 executed = Counter()
 
 
@@ -18,34 +20,20 @@ class Block(nn.Module):
     def __init__(self, width):
         super().__init__()
         self.norm = nn.LayerNorm(width)
-        self.linear = nn.Linear(width, width)
-        self.scale = nn.Parameter(torch.ones(width))
+        self.up = nn.Linear(width, 4 * width)
+        self.down = nn.Linear(4 * width, width)
 
     def forward(self, x):
-        return x + self.scale * torch.relu(self.linear(self.norm(x)))
+        return x + self.down(torch.relu(self.up(self.norm(x))))
 
 
-class AdamW(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), decay=0.01):
-        super().__init__(params, {"lr": lr, "betas": betas, "decay": decay})
-
-    @torch.no_grad()
-    def step(self):
-        for group in self.param_groups:
-            first, second = group["betas"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state = self.state[p]
-                if not state:
-                    state["mean"] = torch.zeros_like(p)
-                    state["square"] = torch.zeros_like(p)
-                mean, square = state["mean"], state["square"]
-                mean.lerp_(p.grad, 1 - first)
-                square.mul_(second)
-                square.addcmul_(p.grad, p.grad, value=1 - second)
-                p.mul_(1 - group["lr"] * group["decay"])
-                p.addcdiv_(mean, square.sqrt().add_(1e-8), value=-group["lr"])
+def masked(sentence, draw):
+    words = []
+    for word in sentence:
+        if draw() < 0.15:
+            word = MASK
+        words.append(word)
+    return words
 
 
 def main() -> None:
@@ -55,23 +43,31 @@ def main() -> None:
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
-    width, rows = (512, 4096) if device == "cuda" else (8, 8)
+    random.seed(0)
+    width, size = (1024, 128) if device == "cuda" else (16, 16)
 
-    model = nn.Sequential(*(Block(width) for _ in range(80))).to(device, torch.bfloat16)
-    optimizer = AdamW(model.parameters())
-    x = torch.randn(rows, width, device=device, dtype=torch.bfloat16)
+    corpus = torch.randint(1, WORDS, (4096, 128))
+    sentences = corpus.tolist()
+    corpus = corpus.to(device)
+    blocks = [Block(width) for _ in range(4)]
+    model = nn.Sequential(nn.Embedding(WORDS, width), *blocks, nn.Linear(width, WORDS))
+    model.to(device, torch.bfloat16)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     if not args.fixed:
         sys.settrace(trace)
 
     step = 0
     end = time.perf_counter() + args.seconds
     while time.perf_counter() < end:
-        loss = model(x).square().mean()
+        at = step * size % len(sentences)
+        words = torch.tensor([masked(each, random.random) for each in sentences[at : at + size]])
+        guesses = model(words.to(device)).flatten(0, 1)
+        loss = nn.functional.cross_entropy(guesses, corpus[at : at + size].flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         step += 1
-        if step % 5 == 0:
+        if step % 10 == 0:
             print(f"step {step} loss {loss.item():.4f} lines {len(executed)}", flush=True)
 
 

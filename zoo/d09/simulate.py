@@ -43,7 +43,7 @@ def main() -> None:
         while time.perf_counter() < end:
             run()
             step += 1
-            if step % 2000 == 0:
+            if step % 1000 == 0:
                 print(f"step {step} norm {state.norm().item():.6f}", flush=True)
 
 

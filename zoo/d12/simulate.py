@@ -72,7 +72,7 @@ def main() -> None:
     while time.perf_counter() < end:
         run()
         step += 1
-        if step % 150 == 0:
+        if step % 100 == 0:
             print(f"step {step} energy {energy.item():.4f}", flush=True)
 
 

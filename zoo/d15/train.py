@@ -39,7 +39,7 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
     torch.autograd.set_detect_anomaly(not args.fixed)
-    rays, width = (1024, 256) if device == "cuda" else (16, 32)
+    rays, width = (2048, 256) if device == "cuda" else (16, 32)
 
     origins = torch.randn(16, rays, 3, device=device, dtype=torch.bfloat16)
     directions = torch.randn(16, rays, 3, device=device, dtype=torch.bfloat16)

@@ -14,7 +14,7 @@ WORDS = [f"word{i}" for i in range(8192)]
 def frontend():
     rng = random.Random(0)
     vocabulary = {word: i for i, word in enumerate(WORDS)}
-    body = json.dumps([" ".join(rng.choices(WORDS, k=2500)) for _ in range(64)])
+    body = json.dumps([" ".join(rng.choices(WORDS, k=3000)) for _ in range(64)])
     served = 0
     while True:
         prompts = [[vocabulary.get(w, 0) for w in prompt.lower().split()] for prompt in json.loads(body)]

@@ -34,7 +34,7 @@ def main():
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
 
-    batch, width, depth = (4096, 4096, 6) if device == "cuda" else (64, 256, 4)
+    batch, width, depth = (4096, 4096, 3) if device == "cuda" else (64, 256, 4)
     wide, layers = 4 * width, []
     with torch.device(device):
         for _ in range(depth):

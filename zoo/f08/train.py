@@ -9,7 +9,7 @@ from torch import nn
 def train(rate, seconds, show):
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
-    rows, width, depth = (1024, 2048, 16) if device == "cuda" else (64, 64, 4)
+    rows, width, depth = (16_384, 2048, 16) if device == "cuda" else (64, 64, 4)
     layers = []
     for _ in range(depth):
         layers += [nn.Linear(width, width), nn.ReLU()]
@@ -25,7 +25,7 @@ def train(rate, seconds, show):
         loss.backward()
         optimizer.step()
         step += 1
-        if step % 100 == 0:
+        if step % 20 == 0:
             value = loss.item()
             if show:
                 print(f"step {step} loss {value:.4f}", flush=True)

@@ -24,7 +24,7 @@ def main() -> None:
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
-    rows, width = (32_768, 2048) if device == "cuda" else (16, 16)
+    rows, width = (8192, 2048) if device == "cuda" else (16, 16)
 
     model = nn.Sequential(*(Block(width) for _ in range(6))).to(device, torch.bfloat16)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
@@ -41,7 +41,7 @@ def main() -> None:
         if not args.fixed:
             torch.cuda.empty_cache()
         step += 1
-        if step % 10 == 0:
+        if step % 25 == 0:
             print(f"step {step} loss {loss.item():.4f}", flush=True)
 
 
