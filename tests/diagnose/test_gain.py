@@ -200,3 +200,23 @@ def test_halved_traffic_lets_the_gain_be_twice_as_high(program):
 
     assert 2 * full == pytest.approx(halved)
     assert name == "memory"
+
+
+@pytest.mark.parametrize(("of_roof", "most"), [(0.125, 8.0), (0.4, 2.5)])
+def test_kernels_that_are_slow_for_an_unknown_reason_gain_up_to_the_next_roof(of_roof, most):
+    """A tenth of their time goes at least."""
+    slow = {"gr_active": 1.0, "sm_active": 0.95}
+    roof = collect(observe([Phase(0.01, slow)])).roofs.dram
+    e = collect(observe([Phase(0.01, {**slow, "dram_read_bytes": of_roof * roof})]))
+    found = next(f for f in run_rules(e) if f.rule == "latency_bound")
+
+    assert found.gain is not None
+    assert (found.gain.low, found.gain.high) == pytest.approx((1 / 0.9, most), rel=0.02)
+
+
+def test_an_interval_that_says_how_little_is_known_does_not_put_its_finding_first(program):
+    found = next(f for f in run_rules(collect(program("stalling"))) if f.rule == "latency_bound")
+
+    assert found.gain is not None
+    assert gain.saving(found) < 0.4 < gain.middle(found.gain)
+    assert found.next_limit == "latency inside the kernels"

@@ -126,12 +126,12 @@ def middle(expected: Gain) -> float:
 
 def saving(finding: Finding) -> float:
     """
-    Share of the time that acting on *finding* should save: the middle of its gain.
+    Share of the time that acting on *finding* should save: what is usual, else the middle of its gain.
 
     Half of its share where no gain can be told. Findings are ranked by this, so that a long
     stretch nobody can shorten does not hide a shorter one that can go.
     """
-    return _saved(finding.gain, finding.share)
+    return _saved(finding.gain, finding.share) if finding.saves is None else finding.saves
 
 
 def _saved(expected: Gain | None, share: float) -> float:

@@ -688,6 +688,7 @@ RECOVER_MATRIX = (0.95, 1.00)  # of the time in which the pipe is so busy that i
 RECOVER_STARVED = (0.15, 0.80)  # ResNet-50 on an H200, NCHW to channels-last: 104 to 54 ms per step, 0.68
 RECOVER_SMALL = (0.20, 0.80)
 RECOVER_LATENCY = (0.10, 0.50)
+RECOVER_UNKNOWN = 0.95  # of kernels that are slow for a reason nobody knows: one serial one on an H200, 0.88
 RECOVER_COMM = (0.30, 0.90)
 
 TENSOR_REACHED = (0.40, 0.75)

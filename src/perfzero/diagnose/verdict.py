@@ -105,6 +105,8 @@ class Finding:
     knowing but no reason to act. `confidence` in [0, 1]. `undecided`: which other finding may
     explain the same time, and the evidence that would decide; empty where none comes near. `eased`: the
     classes of time that a fix takes its saving from, so that `next_limit` can be told anew for another one.
+    `saves`: the share of the time that one usually saves, where the gain is so wide that its middle is no
+    expectation.
     """
 
     rule: str  # the stable id: "input_starved", "memory_bound", ...
@@ -118,6 +120,7 @@ class Finding:
     next_limit: str | None = None
     undecided: str = ""
     eased: tuple[TimeClass, ...] = ()
+    saves: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

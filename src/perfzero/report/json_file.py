@@ -76,8 +76,8 @@ def _gpu(report: GpuReport) -> dict[str, Any]:
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
-    """All but `eased`, by which the next limit is told anew before there is a report."""
-    return {name: value for name, value in asdict(finding).items() if name != "eased"}
+    """All but what ranks findings, and tells the next limit anew, before there is a report."""
+    return {name: value for name, value in asdict(finding).items() if name not in ("eased", "saves")}
 
 
 def _losses(losses: Losses) -> dict[str, Any]:

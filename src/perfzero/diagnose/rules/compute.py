@@ -29,6 +29,7 @@ from perfzero.diagnose.thresholds import (
     RECOVER_SMALL,
     RECOVER_STARVED,
     RECOVER_TAIL,
+    RECOVER_UNKNOWN,
     SMALL_GRID,
     TAIL_FULL,
     TAIL_INFO,
@@ -268,10 +269,12 @@ def latency_bound(e: Evidence) -> Finding | None:
     blind = (
         math.isnan(e.dram_share) or math.isnan(e.level("tensor_active")) or math.isnan(e.level(e.fma_pipe))
     )
-    expected, stopped = gain.expect(
+    # Why these kernels are slow is not known, so neither is how much goes; what usually does is ranked by.
+    usual, stopped = gain.expect(e, share, recovered=RECOVER_LATENCY, assumption="")
+    expected, _ = gain.expect(
         e,
         share,
-        recovered=RECOVER_LATENCY,
+        recovered=(RECOVER_LATENCY[0], RECOVER_UNKNOWN),
         assumption=say("gain.better_kernels"),
     )
     rates = e.rates
@@ -294,8 +297,9 @@ def latency_bound(e: Evidence) -> Finding | None:
         ),
         gain=expected,
         remedies=remedies_for("latency_bound", e),
-        next_limit=stopped or gain.next_limit(e, expected, eased=("latency",)),
+        next_limit=stopped or gain.next_limit(e, usual, eased=("latency",)),
         eased=("latency",),
+        saves=gain.middle(usual),
     )
 
 

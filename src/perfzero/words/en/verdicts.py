@@ -116,7 +116,9 @@ VERDICTS: Mapping[str, str] = {
     "gain.tail_filled": "up to half of it can be filled by other work or other tiles",
     "tail.title": "SMs run out of work at the end of kernels: {lost} of their time is lost so.",
     "tail.zoom": "in the zoom bursts the number of busy SMs falls and rises again while a kernel runs",
-    "gain.better_kernels": "10 to 50 % of that time can be saved by better kernels",
+    "gain.better_kernels": (
+        "why these kernels are slow is not known: better ones may save 10 to 95 % of that time"
+    ),
     "latency.title": "Kernels wait for their own latencies {share} of the time.",
     "latency.meanwhile": (
         "in that time DRAM is at {memory}, the tensor cores at {tensor} and the FP32 pipe at {fp32} of "
