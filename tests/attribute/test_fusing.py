@@ -262,6 +262,24 @@ def test_without_counters_the_roof_is_the_fastest_of_these_operators(tmp_path: P
     assert seen.left == pytest.approx(((3 * 50) / 500, (400 - 50 + 100) / 500))
 
 
+@pytest.mark.parametrize("many", [1, 2])
+def test_kernels_without_length_change_nothing_of_what_is_left(tmp_path: Path, many: int) -> None:
+    """A trace may say 0 us of each, as of a norm that stands alone, or of two additions one after another."""
+    chain, product = (
+        pair(call("add", WIDE, WIDE), call("gelu", WIDE)),
+        (call("mm", WIDE, WIDE), {"gemm": 1.0}),
+    )
+    scale = tensor(1024, dtype=FLOAT)
+    one = call("native_layer_norm", WIDE, scale, scale) if many == 1 else call("add", WIDE, WIDE)
+    others: list[Launched] = [*chain, product]
+    without, with_it = (
+        told(broken_down(tmp_path, launched, L2))
+        for launched in (others, [*others, *[(one, {"none": 0.0})] * many])
+    )
+
+    assert (with_it.left, with_it.share) == (without.left, without.share)
+
+
 @pytest.mark.parametrize(
     ("operator", "left"),
     [("gelu", 0.0), ("native_layer_norm", 1.0)],

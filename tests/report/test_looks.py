@@ -13,7 +13,8 @@ from hand_written_look import BASE_NS
 from hand_written_look import Look as TraceOfALook
 from perfzero.attribute.breakdown import Breakdown
 from perfzero.errors import BrokenRecording
-from perfzero.report import looks
+from perfzero.report import looks, settled
+from perfzero.report.analysis import judged_report
 from perfzero.report.looks import broken_down
 from perfzero.store.kineto import read_trace
 from perfzero.store.reader import open_recording
@@ -22,6 +23,7 @@ from perfzero.traces import Trace
 from perfzero.values import Gpu, Look, Process, Samples
 
 US = 1000
+RECORDINGS = Path(__file__).parents[1] / "recordings"
 
 
 def trace(folder: Path, pid: int) -> None:
@@ -186,3 +188,18 @@ def test_a_gpu_that_nobody_watched_is_of_no_use(tmp_path: Path) -> None:
     told, _ = reads(recorded(tmp_path / "r", replace(look(7, 0), gpus=(5,))))
 
     assert told == {"look-7.json.gz": None}
+
+
+@pytest.mark.parametrize("step", ["conditions", "_settled"])
+def test_a_look_that_cannot_be_settled_is_a_doubt_and_the_report_stands(
+    monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(settled, step, fails)
+    report = judged_report(RECORDINGS / "_looks" / "cupy")
+
+    assert report.breakdowns
+    assert report.gpus[0].diagnosis.headline
+    assert sum("(ZeroDivisionError), which is a mistake in perfzero" in doubt for doubt in report.doubts) == 1

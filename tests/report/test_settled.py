@@ -33,6 +33,7 @@ from perfzero.report.settled import (
     in_words,
     seen_inside,
     settled,
+    told_inside,
     with_lines,
 )
 from perfzero.report.terminal import words
@@ -282,10 +283,17 @@ def looks(*files: str, gpus: tuple[int, ...] = ()) -> list[Look]:
 def inside(
     monkeypatch: pytest.MonkeyPatch, seen: list[Look], gpus: list[int]
 ) -> dict[int, dict[Topic, Condition]]:
-    """What is told of attention where one look shows it and the other one denies it."""
+    """What is told of attention where one look shows it, one denies it, and one is too odd to settle."""
     told = {YES: SCORES, NO: Condition("fused_attention", False, 0.0)}
-    monkeypatch.setattr(module, "conditions", lambda name: {"fused_attention": told[name]})
-    return seen_inside({name: cast("Breakdown", name) for name in told}, seen, gpus)
+
+    def conditions(name: str) -> dict[Topic, Condition]:
+        return {"fused_attention": told[name]}
+
+    monkeypatch.setattr(module, "conditions", conditions)
+    found, doubts = told_inside({name: cast("Breakdown", name) for name in (*told, "odd.json.gz")})
+    assert [doubt[: doubt.index(":")] for doubt in doubts] == ["odd.json.gz"]
+    assert "(KeyError)" in doubts[0]
+    return seen_inside(found, seen, gpus)
 
 
 def test_one_process_on_a_gpu_settles_it_with_a_gain(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,6 +317,7 @@ def test_a_condition_is_denied_only_where_each_process_on_the_gpu_denies_it(
 
     assert inside(monkeypatch, looks(NO, NO), [0]) == {0: no}
     assert inside(monkeypatch, looks(NO, "broken.json.gz"), [0]) == {0: {}}
+    assert inside(monkeypatch, looks(NO, "odd.json.gz"), [0]) == {0: {}}
     assert inside(monkeypatch, [*looks(NO), UNTOLD], [0]) == {0: {}}
     assert inside(monkeypatch, [*looks(NO, gpus=(1,)), *looks(YES, gpus=(0,))], [0, 1])[1] == no
 

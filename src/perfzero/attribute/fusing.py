@@ -74,12 +74,16 @@ def _roof(b: Breakdown, every: Sequence[Chain]) -> float:
 
 
 def _left(chain: Chain, roof: float) -> tuple[float, float]:
-    """What fusing leaves of the time of *chain* at least and at most; of unknown bytes nothing or all."""
+    """
+    What fusing leaves of the time of *chain* at least and at most; of unknown bytes nothing or all.
+
+    Of a chain without time, which a trace may have, nothing can be left.
+    """
     now = float(chain.gpu_ns)
     alone = len(chain.calls) == 1
     if alone and plain(chain.calls[0].operator) not in NORMS:
         return 0.0, now
-    if not (chain.bytes > 0 and roof > 0):
+    if not (now > 0 and chain.bytes > 0 and roof > 0):
         return (now if alone else 0.0), now
     rate = max(roof, chain.bytes / now)
     return (chain.bytes - chain.spared) / rate, now - chain.spared_least / rate

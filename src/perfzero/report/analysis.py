@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from perfzero import text
+from perfzero.attribute.parts import Condition, Topic
 from perfzero.attribute.stacks import LEAST_SAMPLES, HostCauses, host_causes
 from perfzero.diagnose.gates import GPM_ONLY, NVML_ONLY
 from perfzero.diagnose.judge import judge
@@ -28,7 +29,7 @@ from perfzero.report.html import html
 from perfzero.report.json_file import to_json
 from perfzero.report.looks import broken_down
 from perfzero.report.model import Report
-from perfzero.report.settled import frameworks, in_words, seen_inside, settled, with_lines
+from perfzero.report.settled import frameworks, in_words, seen_inside, settled, told_inside, with_lines
 from perfzero.stacks import HostStacks
 from perfzero.store.reader import Recording, open_recording
 from perfzero.store.stacks import read_stacks
@@ -86,10 +87,11 @@ def judged_report(path: Path | str) -> Report:
     manifest = recording.manifest
     judged, unseen = with_host(recording, judged)
     breakdowns, unread = broken_down(recording, {j.seen.gpu.index: j.seen for j in judged})
-    inside = seen_inside(breakdowns, recording.looks, [gpu.index for gpu in recording.gpus])
+    conditions, unsettled = told_inside(breakdowns)
+    inside = seen_inside(conditions, recording.looks, [gpu.index for gpu in recording.gpus])
     untold = [note.text for note in recording.notes() if note.kind == "unseen"]
     untold += not_looked_into(recording.looks)
-    told = [settled(j.diagnosis, inside[j.seen.gpu.index]) for j in judged]
+    told, unadvised = with_looks([(j.diagnosis, inside[j.seen.gpu.index]) for j in judged])
     told = [with_lines(d, j.host) for j, d in zip(judged, told, strict=True)]
     words = frameworks(breakdowns, recording.looks, [gpu.index for gpu in recording.gpus])
     judged = [
@@ -102,10 +104,25 @@ def judged_report(path: Path | str) -> Report:
         complete=recording.complete,
         cost=manifest.cost,
         process=manifest.process,
-        doubts=(*recording.doubts, *unseen, *unread, *untold),
+        doubts=(*recording.doubts, *unseen, *unread, *unsettled, *unadvised, *untold),
         breakdowns=breakdowns,
         looked_at={look.file: look.gpus for look in recording.looks if look.file},
     )
+
+
+def with_looks(
+    found: Sequence[tuple[Diagnosis, Mapping[Topic, Condition]]],
+) -> tuple[list[Diagnosis], tuple[str, ...]]:
+    """Each diagnosis as what was seen of its GPU settles it, or as it was; and whether that was a mistake."""
+    told: list[Diagnosis] = []
+    doubts: list[str] = []
+    for diagnosis, seen in found:
+        try:
+            told.append(settled(diagnosis, seen))
+        except Exception as error:  # noqa: BLE001 - the verdict stands without it
+            told.append(diagnosis)
+            doubts.append(say("looks.unsettled", kind=type(error).__name__))
+    return told, tuple(dict.fromkeys(doubts))
 
 
 def not_looked_into(looks: Sequence[Look]) -> list[str]:

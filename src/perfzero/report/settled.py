@@ -169,16 +169,29 @@ else the one that the finding's gain was computed for, else the first.
 """
 
 
+def told_inside(
+    breakdowns: Mapping[str, Breakdown],
+) -> tuple[dict[str, Mapping[Topic, Condition]], tuple[str, ...]]:
+    """What each of *breakdowns*, by file, tells of each topic; and of which that could not be found out."""
+    told: dict[str, Mapping[Topic, Condition]] = {}
+    doubts: list[str] = []
+    for file, breakdown in breakdowns.items():
+        try:
+            told[file] = conditions(breakdown)
+        except Exception as error:  # noqa: BLE001 - remedies stand without it, with their conditions
+            doubts.append(say("trace.of", file=file, why=say("trace.unsettled", kind=type(error).__name__)))
+    return told, tuple(doubts)
+
+
 def seen_inside(
-    breakdowns: Mapping[str, Breakdown], looks: Sequence[Look], gpus: Sequence[int]
+    told: Mapping[str, Mapping[Topic, Condition]], looks: Sequence[Look], gpus: Sequence[int]
 ) -> dict[int, dict[Topic, Condition]]:
     """
-    What *looks*, broken down by file, tell of each topic, by GPU: of several that in which most is concerned.
+    What *looks*, as *told* by file, say of each topic, by GPU: of several that in which most is concerned.
 
     A condition holds on a GPU where it does in one process on it, and is denied where all of them deny it.
     What the time is a share of is known only where a process has the GPU for itself, and no other GPU.
     """
-    told = {name: conditions(breakdown) for name, breakdown in breakdowns.items()}
     return {gpu: _on_gpu(told, [k for k in looks if _is_on(k, gpu, looks, gpus)]) for gpu in gpus}
 
 

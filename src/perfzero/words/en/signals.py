@@ -10,6 +10,14 @@ SIGNALS: Mapping[str, str] = {
         "this trace could not be broken down ({kind}), which is a mistake in perfzero; all else is as "
         "without it."
     ),
+    "looks.unsettled": (
+        "What the looks show could not be held against the remedies ({kind}), which is a mistake in "
+        "perfzero; all else is as without them."
+    ),
+    "trace.unsettled": (
+        "what this trace shows of the remedies could not be told ({kind}), which is a mistake in perfzero; "
+        "all else is as without it."
+    ),
     "no_steps.groups": (
         "Beats differ in groups, but each group falls on the samples alike, so it may be the sampling "
         "that makes them differ."

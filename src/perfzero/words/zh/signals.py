@@ -7,6 +7,12 @@ from collections.abc import Mapping
 SIGNALS: Mapping[str, str] = {
     "trace.of": "{file}：{why}",
     "trace.unexpected": "这份追踪数据无法分解（{kind}），这是 perfzero 的错误；其余部分与没有它时相同。",
+    "looks.unsettled": (
+        "程序内部所见无法与各项建议对照（{kind}），这是 perfzero 的错误；其余部分与没有它时相同。"
+    ),
+    "trace.unsettled": (
+        "这份追踪数据对各项建议说明了什么无法得出（{kind}），这是 perfzero 的错误；其余部分与没有它时相同。"
+    ),
     "no_steps.groups": "节拍分为几组，但每组落在采样上的位置相同，所以可能只是采样使它们显得不同。",
     "no_steps.no_beginning": "步的某些部分在重复，但无法判断整步从哪里开始。",
     "no_steps.faster_between": (
