@@ -31,6 +31,18 @@ def test_the_new_run_is_held_against_the_earlier_one_in_a_sentence() -> None:
     assert "perfzero compare " in told
 
 
+def test_the_line_that_compares_again_is_quoted_for_a_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("last", "my  run"):
+        (tmp_path / name).symlink_to(RECORDINGS / "resnet50_nchw")
+    stream = StringIO()
+    compare_with(Path("last"), Path("my  run"), stream=stream)
+
+    assert "\n  perfzero compare ./last 'my  run'\n" in stream.getvalue()
+
+
 def test_an_earlier_recording_that_is_broken_is_a_sentence_and_no_failure(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text("{")
 

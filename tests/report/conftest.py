@@ -204,14 +204,19 @@ def silent_diagnosis(gpu: Gpu = H200) -> Diagnosis:
 COST = Cost(94.0, 0.5, 0.6, 0.021, 1, 0.0003, -0.0001, 0.0007)
 
 
-def report_of(*diagnoses: Diagnosis, cost: Cost | None = COST, **more: object) -> Report:
+def report_of(
+    *diagnoses: Diagnosis,
+    cost: Cost | None = COST,
+    command: tuple[str, ...] = ("python", "train.py"),
+    **more: object,
+) -> Report:
     """A report on GPUs that all look like `observation`, each with its own diagnosis."""
     return build(
         [Judged(replace(observation(d.gpu), tier=d.tier), d) for d in diagnoses],
         recording="perfzero-runs/train-20261129T140211Z",
         created_ns=START,
         cost=cost,
-        process=Process(4242, ("python", "train.py"), 0),
+        process=Process(4242, command, 0),
         **more,  # type: ignore[arg-type]
     )
 

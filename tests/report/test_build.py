@@ -71,7 +71,7 @@ def test_an_unmeasured_cost_is_missing_and_not_zero(make_report: Make, starved: 
 def test_the_line_to_type_next_is_quoted_for_a_shell(make_report: Make, starved: Diagnosis) -> None:
     process = make_report(starved).process
     spaced = replace(process, command=("python", "my script.py"))
-    for recording, told in (("r", "r"), ("my runs/r", "'my runs/r'"), ("-r", "./-r")):
+    for recording, told in (("r", "r"), ("my runs/r", "'my runs/r'"), ("-r", "./-r"), ("last", "./last")):
         line = build([], recording=recording, process=spaced).next_command
         assert line == f"perfzero run --against {told} -- python 'my script.py'"
 
@@ -86,6 +86,11 @@ def test_the_line_to_type_next_checks_the_fix_against_this_very_recording(
     end = words.index("--")
     assert words[:end] == ["perfzero", "run", "--against", report.recording]
     assert words[end + 1 :] == list(report.process.command)
+
+
+def test_a_command_that_nobody_can_type_gives_no_line(make_report: Make, starved: Diagnosis) -> None:
+    process = replace(make_report(starved).process, command=("python", "a\0b"))
+    assert build([], recording="r", process=process).next_command is None
 
 
 def test_an_unknown_command_gives_no_line_to_type() -> None:

@@ -66,6 +66,14 @@ def test_the_page_says_what_the_report_says() -> None:
     ]  # fmt: skip
 
 
+def test_the_line_to_check_with_has_every_space_and_shows_what_cannot_be_seen() -> None:
+    process = Process(1, ("python", "-c", 'print("a  b")\nx = "\u2028"'))
+    report = build([Judged(observation(), diagnosis())], recording="r", process=process)
+
+    told = 'perfzero run --against r -- python -c $\'print("a  b")\\nx = "\\342\\200\\250"\''
+    assert document_of(html(report).decode())["check"] == report.next_command == told
+
+
 def test_without_a_verdict_the_page_says_why_and_shares_out_no_time() -> None:
     report = build([Judged(observation(), silent_diagnosis())], recording="r")
     gpu = document_of(html(report).decode())["gpus"][0]

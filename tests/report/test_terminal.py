@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
@@ -38,7 +39,7 @@ def test_the_same_screen_fits_eighty_columns(make_report: Make, starved: Diagnos
     report = replace(make_report(starved), folder="perfzero-runs/train-20261129T140211Z", files=FILES)
     found = words(report, width=80)
     golden("starved-80.txt", found)
-    assert max(len(line) for line in found.splitlines()) <= 80
+    assert max(len(line) for line in found.splitlines() if "--against" not in line) <= 80
 
 
 def test_one_gpu_takes_at_most_thirty_lines(make_report: Make, starved: Diagnosis) -> None:
@@ -63,6 +64,38 @@ def test_where_no_remedy_is_left_there_is_nothing_to_check(make_report: Make, st
     assert "Check" in words(make_report(starved))
     assert make_report(without).next_command is not None
     assert "Check" not in words(make_report(without))
+
+
+@pytest.mark.parametrize(("language", "label"), [("en", "  Check   "), ("zh", "  验证    ")])
+@pytest.mark.parametrize("width", [60, 100])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("python", "train.py", "--epochs", "3"),
+        ("python3", "-c", 'import os\nprint("a  b")\n'),
+        ("echo", "  two  spaces  ", "\x1b[2J", "a\u2028b", "\t"),
+        ("python", "/data/" + "long-" * 60 + "name.py", *["录制 10 ms"] * 30),
+    ],
+)
+def test_the_line_to_check_with_can_be_pasted_whatever_the_width(
+    make_report: Make, starved: Diagnosis, command: tuple[str, ...], width: int, language: str, label: str
+) -> None:
+    screen = words(make_report(starved, command=command), width=width, language=language)
+    [line] = [line for line in screen.splitlines() if "--against" in line]
+
+    assert line.startswith(f"{label}perfzero run ")
+    script = f'perfzero() {{ printf "%s\\0" "$@"; }}\n{line.removeprefix(label)}\n'
+    found = subprocess.run(
+        ["bash"], input=script.encode(), capture_output=True, check=True, timeout=20
+    ).stdout
+    assert tuple(found.decode().split("\0")[4:-1]) == command
+
+
+def test_what_has_to_move_stands_below_the_line_or_behind_the_label(
+    make_report: Make, starved: Diagnosis
+) -> None:
+    assert "train.py\n          gr_active rises" in words(make_report(starved))
+    assert "\n  Check   gr_active rises" in words(make_report(starved, command=()))
 
 
 def test_no_verdict_comes_with_its_reason(make_report: Make, silent: Diagnosis, golden: Golden) -> None:

@@ -9,12 +9,9 @@ from typing import TextIO
 
 from perfzero.cli.analyze import MANIFEST, RUNS, newest_recording
 from perfzero.errors import NoRecording, PerfzeroError, UsageError
+from perfzero.report.typed import LAST, folder, typed
 from perfzero.words.said import say
 from perfzero.words.told import told
-
-LAST = "last"
-"""What names the newest recording in ./perfzero-runs, as it is before the new one is begun."""
-
 
 MOST_BYTES = 4 << 20
 """A manifest that is larger is none that perfzero wrote."""
@@ -81,4 +78,5 @@ def compare_with(earlier: Path, path: Path, *, stream: TextIO, language: str = "
     if ran is not None and earlier_ran is not None and ran != earlier_ran:
         other = say("compare.another_program", command=short(earlier_ran))
         print(f"  {told(other, language)}", file=stream)
-    print(f"  perfzero compare {earlier} {path}\n", file=stream, flush=True)
+    again = typed(("perfzero", "compare", *(folder(str(one)) for one in (earlier, path))))
+    print(f"  {again}\n", file=stream, flush=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from perfzero.diagnose.verdict import Diagnosis
 from perfzero.report.benchmarked import BENCHMARKS, policy_kind
 from perfzero.report.model import GpuReport, Losses, Report, Truth, Watching
 from perfzero.report.timeline import timeline
+from perfzero.report.typed import folder, typed
 from perfzero.values import Cost, Observation, Process
 from perfzero.words.said import say
 
@@ -161,5 +161,4 @@ def _next_command(process: Process, recording: str) -> str | None:
     """
     if not process.command:
         return None
-    folder = f"./{recording}" if recording.startswith("-") else recording  # else it would be an option
-    return f"perfzero run --against {shlex.quote(folder)} -- {shlex.join(process.command)}"
+    return typed(("perfzero", "run", "--against", folder(recording), "--", *process.command))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TextIO
 
 from rich.console import Console, RenderableType
+from rich.text import Text
 
 from perfzero import text
 
@@ -12,9 +14,22 @@ WIDTH = 100
 """The widest a page gets, and its width where there is no terminal to ask."""
 
 
-def write(page: RenderableType, *, stream: TextIO, width: int | None, least: int) -> None:
+@dataclass(frozen=True, slots=True)
+class ToCopy:
     """
-    Write *page* to *stream*, without spaces at the ends of lines.
+    A line to paste into a shell, `before` it what introduces it.
+
+    It is wider than the page where it has to be: a terminal that breaks a line still copies one, and what
+    is broken by us would be two. What is in it has to be harmless (`report.typed`).
+    """
+
+    before: Text
+    line: str
+
+
+def write(*parts: RenderableType | ToCopy, stream: TextIO, width: int | None, least: int) -> None:
+    """
+    Write the *parts* of a page to *stream*, without spaces at the ends of lines.
 
     *width* None: the terminal's, `WIDTH` at most and *least* at least; `WIDTH` where there is none.
     """
@@ -23,7 +38,11 @@ def write(page: RenderableType, *, stream: TextIO, width: int | None, least: int
         width = max(least, min(console.width, WIDTH)) if console.is_terminal else WIDTH
     console.width = width
     with console.capture() as capture:
-        console.print(page)
+        for part in parts:
+            if isinstance(part, ToCopy):
+                console.print(part.before + part.line, soft_wrap=True)
+            else:
+                console.print(part)
     for line in text.unglued(capture.get()).splitlines():
         stream.write(line.rstrip() + "\n")
     stream.flush()

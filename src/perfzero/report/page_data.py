@@ -74,7 +74,7 @@ def document(report: Report, words: Words, say: Voice, *, language: str) -> dict
             "watched": text.duration(report.watched_s),
             "complete": report.complete,
             "headline": say.tell(report.headline),
-            "check": report.next_command and _printable(report.next_command),
+            "check": report.next_command,
             "doubts": [say.tell(d) for d in report.doubts],
             "cost": _cost(report.watching, words, say),
             "looks": looks_of(report, words, say),

@@ -39,7 +39,7 @@ from perfzero.diagnose.verdict import (
 from perfzero.hardware import calibrated
 from perfzero.report.benchmarked import benchmarked
 from perfzero.report.breakdown import lines, overlap
-from perfzero.report.console import WIDTH, write
+from perfzero.report.console import WIDTH, ToCopy, write
 from perfzero.report.host_lines import lines as host_lines
 from perfzero.report.host_lines import overlapping
 from perfzero.report.model import GpuReport, Losses, Report, Truth, Watching
@@ -47,6 +47,7 @@ from perfzero.report.voice import Voice
 from perfzero.words.said import clause, counted, joined
 
 _INDENT = 2
+_LABEL = 6
 _REMEDIES = 2
 _OTHER_FINDINGS = 2
 _DOUBTS = 4
@@ -76,7 +77,7 @@ def show(report: Report, *, stream: TextIO, language: str = "en", width: int | N
 
     *width* defaults to the terminal's, 100 at most and 60 at least; to 100 where there is none.
     """
-    write(_page(report, Voice(language)), stream=stream, width=width, least=60)
+    write(*_page(report, Voice(language)), stream=stream, width=width, least=60)
 
 
 def words(report: Report, *, language: str = "en", width: int = WIDTH) -> str:
@@ -86,8 +87,8 @@ def words(report: Report, *, language: str = "en", width: int = WIDTH) -> str:
     return stream.getvalue()
 
 
-def _page(report: Report, say: Voice) -> RenderableType:
-    parts: list[RenderableType] = [""]
+def _page(report: Report, say: Voice) -> Iterator[_Part]:
+    parts: list[_Part] = [""]
     if not report.gpus:
         parts += [_head(report.headline, "no_verdict", say), *_doubts(report.doubts, (), say)]
     else:
@@ -100,10 +101,11 @@ def _page(report: Report, say: Voice) -> RenderableType:
         parts.append(
             Text(f"{text.printable(folder)}   {'  '.join(report.files)}", style="dim", overflow="fold")
         )
-    return Padding(Group(*parts), (0, 0, 0, _INDENT))
+    for part in parts:
+        yield part if isinstance(part, ToCopy) else Padding(part, (0, 0, 0, _INDENT))
 
 
-def _worst(report: Report, gpu: GpuReport, say: Voice) -> Iterator[RenderableType]:
+def _worst(report: Report, gpu: GpuReport, say: Voice) -> Iterator[_Part]:
     diagnosis = gpu.diagnosis
     verdict = diagnosis.verdict
     word = "no_verdict" if verdict is None else text.confidence_word(verdict.confidence)
@@ -118,12 +120,14 @@ def _worst(report: Report, gpu: GpuReport, say: Voice) -> Iterator[RenderableTyp
     if gpu.diagnosis.tier == "nvml":
         others.append((say("more"), say("ask_doctor"), ""))
     # Apart, so that what stands at the right end of others leaves a command its whole line.
-    blocks = [
-        rows for rows in ([*_actions(diagnosis, say)], [*_checks(report, diagnosis, say)], others) if rows
-    ]
-    if blocks:
+    actions, checks = [*_actions(diagnosis, say)], [*_checks(report, diagnosis, say)]
+    if actions or checks or others:
         yield ""
-        yield from map(_labelled, blocks)
+    if actions:
+        yield _labelled(actions)
+    yield from checks
+    if others:
+        yield _labelled(others)
     if any(step.status != "unknown" for step in diagnosis.steps):
         yield ""
         yield _steps(diagnosis, say)
@@ -179,16 +183,18 @@ def _actions(diagnosis: Diagnosis, say: Voice) -> Iterator[tuple[str, str, str]]
         yield say("then"), say("next_limit", limit=say.tell(verdict.next_limit)), ""
 
 
-def _checks(report: Report, diagnosis: Diagnosis, say: Voice) -> Iterator[tuple[str, str, str]]:
+def _checks(report: Report, diagnosis: Diagnosis, say: Voice) -> Iterator[_Part]:
     """What to type once something was done, and what has to have moved then; nothing without a remedy."""
     verdict = diagnosis.verdict
     if verdict is None or verdict.severity == "info" or verdict.undecided or not verdict.remedies:
         return
-    checks = [r.verify for r in verdict.remedies[:1] if r.verify]
-    if report.next_command is not None:
-        checks.insert(0, report.next_command)
-    for place, check in enumerate(checks):
-        yield "" if place else say("check"), say.tell(check), ""
+    label, line = say("check"), report.next_command
+    if line is not None:
+        gap = " " * (2 + max(0, _LABEL - text.width(label)))
+        yield ToCopy(Text.assemble(" " * _INDENT, (label, "bold"), gap), line)
+    verify = verdict.remedies[0].verify
+    if verify:
+        yield _labelled([(label if line is None else "", say.tell(verify), "")])
 
 
 def _expected(gain: Gain | None, say: Voice) -> str:
@@ -211,13 +217,15 @@ def _worth_telling(finding: Finding) -> bool:
     return finding.confidence >= text.LIKELY and not little
 
 
+_Part = RenderableType | ToCopy
+
 _Line = tuple[str, RenderableType, str]
 """A label, what it says, and what stands at the right end."""
 
 
 def _labelled(rows: Iterable[_Line]) -> RenderableType:
     grid = Table.grid(padding=(0, 2), expand=True)
-    grid.add_column(min_width=6, no_wrap=True, style="bold")
+    grid.add_column(min_width=_LABEL, no_wrap=True, style="bold")
     grid.add_column(ratio=1, overflow="fold")
     grid.add_column(justify="right", no_wrap=True)
     for label, what, right in rows:
