@@ -39,7 +39,7 @@ def main() -> None:
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
-    width, rows = (512, 12_288) if device == "cuda" else (16, 16)
+    width, rows = (512, 4096) if device == "cuda" else (16, 16)
 
     model = nn.Sequential(*(Block(width) for _ in range(78))).to(device, torch.bfloat16)
     groups = param_groups(model, 1e-4, 0.01, grouped=args.fixed)
