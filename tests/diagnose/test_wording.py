@@ -15,16 +15,18 @@ from perfzero.diagnose.wording import (
     IN_OTHER_WORDS,
     in_words_of,
 )
+from perfzero.report.line_advice import ADVICE
 from perfzero.report.settled import ANSWERS
 
 PYTORCH = re.compile(
     r"torch|autocast|GradScaler|DataLoader|num_workers|persistent_workers|prefetch_factor|pin_memory|\.cpu\(\)|"
-    r"\.to\(|non_blocking|fused=True|set_to_none|scaled_dot_product|DDP|FSDP|memory_format|wait_stream"
+    r"\.to\(|non_blocking|fused=True|set_to_none|scaled_dot_product|DDP|FSDP|TORCH_|BatchSampler|__getitems__|device=|memory_format|wait_stream"
 )
 
 EVERY = [
     *(offer.remedy for offer in OFFERS),
     *(Remedy(answer.text, (), answer.verify) for answer in ANSWERS),
+    *(one.remedy for one in ADVICE),
     Remedy(ALLOW_TF32_IN_CONVOLUTIONS),
     Remedy(ALLOW_TF32_IN_BOTH),
 ]

@@ -438,7 +438,7 @@ def test_what_the_main_thread_does_is_said_and_need_not_be_looked_up(
 
     assert told[0].text.startswith(begins)
     assert "train.py:41" in told[0].seen
-    assert told[1:] == (Remedy("Other."),)
+    assert [r for r in told[1:] if r.text != say("try.overlap_line")] == [Remedy("Other.")]
 
 
 @pytest.mark.parametrize(

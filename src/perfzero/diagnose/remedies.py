@@ -17,12 +17,15 @@ from perfzero.diagnose.evidence import Evidence
 from perfzero.diagnose.host_reads import host_reads
 from perfzero.diagnose.leftovers import launch_blocking, tf32_forbidden
 from perfzero.diagnose.thresholds import (
+    BOTH_WAYS,
+    CPU_COMPUTES,
     CPU_FULL,
     GC_STALL,
     HEADROOM,
     HOST_LATE,
     IO_WAIT,
     LATE_THROUGHOUT,
+    LINK_FULL,
     RUNQUEUE,
     THROTTLED,
     WRITE_HEAVY,
@@ -76,6 +79,23 @@ def quota_bites(e: Evidence) -> bool:
     return e.level("host_throttled") >= THROTTLED.value
 
 
+def workers_crowd(e: Evidence) -> bool:
+    """Several workers, and the program's own processes wait for a core, which no quota explains."""
+    return e.level("host_workers") >= 2 and waits_for_core(e) and not quota_bites(e)
+
+
+def has_workers(e: Evidence) -> bool:
+    """The program has worker processes."""
+    return e.level("host_workers") >= 1
+
+
+def computes_on_cpu(e: Evidence) -> bool:
+    """The program keeps several cores busy beside its workers: no host that only feeds a GPU does."""
+    workers = e.level("host_workers")
+    loaders = workers * e.level("host_worker_cpu") if workers >= 1 else 0.0
+    return e.level("host_tree_cpu") - loaders >= CPU_COMPUTES.value
+
+
 def blocks_launches(e: Evidence) -> bool:
     """Every launch waits for its kernel."""
     return launch_blocking(e.observation.process)
@@ -109,6 +129,22 @@ def reads_host(e: Evidence) -> bool:
 def copies(e: Evidence) -> bool:
     """What fills the link are copies."""
     return not reads_host(e)
+
+
+def copies_fill(e: Evidence) -> bool:
+    """Copies that fill the link all the time: beside work, too, they would take as long."""
+    return copies(e) and e.pcie_share >= LINK_FULL.value
+
+
+def copies_in_part(e: Evidence) -> bool:
+    """Copies that leave the link some time."""
+    return copies(e) and not e.pcie_share >= LINK_FULL.value
+
+
+def goes_and_returns(e: Evidence) -> bool:
+    """About as much goes to the host as comes from it."""
+    there, back = e.level("pcie_tx_bytes"), e.level("pcie_rx_bytes")
+    return copies(e) and min(there, back) >= BOTH_WAYS.value * max(there, back)
 
 
 def short_stalls(e: Evidence) -> bool:
@@ -170,9 +206,23 @@ OFFERS: tuple[Offer, ...] = (
     Offer("input_starved", Remedy(say("try.raise_quota"), (), GR_UP), quota_bites),
     Offer(
         "input_starved",
+        Remedy(say("try.one_thread"), (say("need.threads_crowd"),), say("worked.runqueue_down")),
+        workers_crowd,
+    ),
+    Offer(
+        "input_starved",
         Remedy(
             say("try.local_disk"),
             (say("need.data_fits"),),
+            say("worked.io_down_active_up"),
+        ),
+        reads_disk,
+    ),
+    Offer(
+        "input_starved",
+        Remedy(
+            say("try.keep_in_memory"),
+            (say("need.memory_holds_it"),),
             say("worked.io_down_active_up"),
         ),
         reads_disk,
@@ -236,6 +286,11 @@ OFFERS: tuple[Offer, ...] = (
         always,
     ),
     Offer(
+        "sync_bound",
+        Remedy(say("try.compute_on_gpu"), (say("need.gpu_can"),), say("worked.tree_down_active_up")),
+        computes_on_cpu,
+    ),
+    Offer(
         "queue_wait",
         Remedy(
             say("try.no_host_functions"),
@@ -274,6 +329,15 @@ OFFERS: tuple[Offer, ...] = (
     Offer(
         "periodic_stall",
         Remedy(
+            say("try.keep_workers"),
+            (say("need.epochs_start_workers"),),
+            say("worked.stalls_vanish"),
+        ),
+        has_workers,
+    ),
+    Offer(
+        "periodic_stall",
+        Remedy(
             say("try.log_less"),
             (),
             say("worked.stalls_rarer"),
@@ -281,6 +345,16 @@ OFFERS: tuple[Offer, ...] = (
         always,
     ),
     Offer("host_starved", Remedy(say("try.raise_quota"), (), GR_UP), quota_bites),
+    Offer(
+        "host_starved",
+        Remedy(say("try.one_thread"), (say("need.threads_crowd"),), say("worked.runqueue_down")),
+        workers_crowd,
+    ),
+    Offer(
+        "host_starved",
+        Remedy(say("try.compute_on_gpu"), (say("need.gpu_can"),), say("worked.tree_down_active_up")),
+        computes_on_cpu,
+    ),
     Offer(
         "host_starved",
         Remedy(say("try.own_cores"), (), GR_UP),
@@ -312,6 +386,16 @@ OFFERS: tuple[Offer, ...] = (
     Offer(
         "transfer_bound",
         Remedy(
+            say("try.exchange_less"),
+            (say("need.goes_and_returns"),),
+            say("worked.rx_tx_down"),
+        ),
+        goes_and_returns,
+    ),
+    Offer("transfer_bound", Remedy(say("try.copy_less"), (), say("worked.rx_down")), copies_fill),
+    Offer(
+        "transfer_bound",
+        Remedy(
             say("try.overlap_copies"),
             (say("need.source_pinned"),),
             say("worked.copy_time_down"),
@@ -326,7 +410,7 @@ OFFERS: tuple[Offer, ...] = (
             (),
             say("worked.rx_down"),
         ),
-        copies,
+        copies_in_part,
     ),
     Offer(
         "transfer_bound",

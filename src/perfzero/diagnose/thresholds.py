@@ -266,6 +266,14 @@ THROTTLED = Threshold(
 RUNQUEUE = Threshold(
     "runqueue", 0.10, "ratio", "A main thread without a core 10 % of the time cannot feed the GPU.", CHOICE
 )
+CPU_COMPUTES = Threshold(
+    "cpu_computes",
+    2.0,
+    "ratio",
+    "Cores, each 1. Beside its workers a program that feeds a GPU keeps one busy, 1.00 in 24 programs: when "
+    "the main thread rests, that of the backward pass works. Operators on the CPU take all there are.",
+    H200,
+)
 CPU_FULL = Threshold("cpu_full", 0.90, "ratio", "No core is left for another loader process.", CHOICE)
 
 # The front end's queue: docs/frontend.md.
@@ -379,6 +387,14 @@ KERNEL_BESIDE = Threshold(
 )
 LINK_FULL = Threshold(
     "link_full", 0.60, "ratio", "A link above 60 % of its roof is under pressure.", NVIDIA_TRIAGE
+)
+BOTH_WAYS = Threshold(
+    "both_ways",
+    0.50,
+    "",
+    "Gradients or states that go to the host and come back fill both directions alike; inputs and results do "
+    "not: 57 GB/s against 7, 27 against 2.",
+    H200,
 )
 COMM_WATCH = Threshold("comm_watch", 0.06, "ratio", "Collectives moderate above 6 % of the step.", TENSORFLOW)
 COMM_BAD = Threshold("comm_bad", 0.20, "ratio", "Collectives high above 20 % of the step.", CHOICE)

@@ -130,6 +130,19 @@ IN_OTHER_WORDS: Mapping[str, Mapping[str, str]] = {
     say("try.less_in_loader"): {
         "other": say("try.less_in_loader.other"),
     },
+    say("try.compute_on_gpu"): {
+        "other": say("try.compute_on_gpu.other"),
+    },
+    say("try.keep_workers"): {
+        "other": say("try.keep_workers.other"),
+    },
+    say("try.index_batch"): {
+        "other": say("try.index_batch.other"),
+    },
+    say("try.stop_compiling"): {
+        "jax": say("try.stop_compiling.jax"),
+        "other": say("try.stop_compiling.other"),
+    },
     say("try.overlap_backward"): {
         "other": say("try.overlap_backward.other"),
     },

@@ -34,14 +34,15 @@ from perfzero.attribute.conditions import conditions
 from perfzero.attribute.framework import framework
 from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, Activity
 from perfzero.attribute.parts import NOTEWORTHY, Condition, Part, Topic
-from perfzero.attribute.stacks import HostCauses
+from perfzero.attribute.stacks import Cause, HostCauses
 from perfzero.diagnose.gain import LIMIT_NAMES, limit_after, middle
 from perfzero.diagnose.remedies import SEEN_ONLY
 from perfzero.diagnose.rules.idle import SUPPOSED
-from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Remedy, TimeClass
+from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Gain, Remedy, TimeClass
 from perfzero.diagnose.wording import ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUTIONS, in_words_of
 from perfzero.report.breakdown import given, within_model
 from perfzero.report.host_lines import quoted
+from perfzero.report.line_advice import advice
 from perfzero.values import Look
 from perfzero.words.said import joined, listed, say, without
 
@@ -134,6 +135,7 @@ class Answer:
 
 
 _GPU_UP = say("worked.active_rises")
+_LOOK_UP = say("try.see_main_thread")
 
 _INSTEAD: tuple[tuple[frozenset[Activity], str, str], ...] = (
     (WAITS_FOR_GPU, say("try.read_less_there"), ""),
@@ -148,7 +150,14 @@ _INSTEAD: tuple[tuple[frozenset[Activity], str, str], ...] = (
 )
 """What to do about a line where counters alone tell only that the host is late, or that both wait in turn."""
 
+_ON_CPU = LAUNCHING | WAITS_FOR_GPU
+
 ANSWERS = (
+    # What calls torch all the time, and keeps many cores busy with it, computes there.
+    *(
+        Answer(rule, _ON_CPU, say("try.compute_on_gpu"))
+        for rule in ("sync_bound", "host_starved")
+    ),
     *(Answer("sync_bound", a, say("try.read_less"), text, verify=v) for a, text, v in _INSTEAD),
     *(Answer("host_starved", a, say("try.see_main_thread"), text, verify=v) for a, text, v in _INSTEAD),
     Answer("launch_bound", LAUNCHING, ""),
@@ -262,7 +271,7 @@ def with_lines(diagnosis: Diagnosis, host: HostCauses | None) -> Diagnosis:
         return diagnosis
     lines = [first] if first.share >= MOSTLY else alike[:NAMED]
     sentence = say("seen_line", line=joined("join.semicolons", map(quoted, lines)))
-    return _changed(diagnosis, lambda finding: _answered(finding, first.activity, sentence))
+    return _changed(diagnosis, lambda finding: _advised(finding, first, sentence, diagnosis.facts))
 
 
 def _changed(diagnosis: Diagnosis, change: Callable[[Finding], Finding]) -> Diagnosis:
@@ -275,13 +284,31 @@ def _changed(diagnosis: Diagnosis, change: Callable[[Finding], Finding]) -> Diag
     return replace(diagnosis, findings=findings, verdict=verdict)
 
 
+def _advised(finding: Finding, cause: Cause, sentence: str, facts: Mapping[str, Fact]) -> Finding:
+    """*finding* with the remedies for the line of *cause*, of which the first says what was seen."""
+    extra = advice(finding.rule, cause, facts)
+    if not extra:
+        return _answered(finding, cause.activity, sentence)
+    first, after = ([one.remedy for one in extra if (one.place == "after") is late] for late in (False, True))
+    unsaid = finding if first else _answered(finding, cause.activity, sentence)
+    if first and all(one.place != "instead" for one in extra):
+        unsaid = _answered(finding, cause.activity, "")
+    rest = [r for r in unsaid.remedies if r.text not in {one.text for one in (*first, *after)}]
+    if first:
+        told = [replace(first[0], seen=sentence), *first[1:], *(r for r in rest if r.text != _LOOK_UP)]
+    else:
+        told = [*rest[:1], *after, *rest[1:]]
+    because = tuple(without(reason, SUPPOSED) for reason in unsaid.because)
+    return replace(unsaid, because=because, remedies=tuple(told))
+
+
 def _answered(finding: Finding, activity: Activity, sentence: str) -> Finding:
     """*finding* whose remedy for *activity* says what was seen, and comes first."""
     for answer in ANSWERS:
         if answer.rule == finding.rule and (not answer.activities or activity in answer.activities):
             remedy = _answering(finding, answer)
             if remedy is not None:
-                others = tuple(r for r in finding.remedies if r is not remedy)
+                others = tuple(r for r in finding.remedies if r is not remedy and r.text != _LOOK_UP)
                 told = replace(
                     remedy,
                     text=answer.text or remedy.text,

@@ -188,6 +188,46 @@ REMEDIES: Mapping[str, str] = {
     "worked.ctxsw_zero": "ctxsw falls to 0.",
     "try.reseat": "Have the board reseated or the slot and riser checked.",
     "worked.link_full": "pcie_generation and pcie_width reach their maximum.",
+    "try.one_thread": (
+        "Give each worker one thread: OMP_NUM_THREADS=1, OPENBLAS_NUM_THREADS=1 and MKL_NUM_THREADS=1 before "
+        "workers start."
+    ),
+    "need.threads_crowd": "workers x threads of each (NumPy and OpenMP take all cores) exceed the cores",
+    "worked.runqueue_down": "host_runqueue_wait falls, gr_active rises.",
+    "try.keep_in_memory": "Keep in memory what was read once.",
+    "need.memory_holds_it": "it fits into memory, and is read again",
+    "try.compute_on_gpu": (
+        "Compute on the GPU what the CPU computes meanwhile: layers left in host memory, operators after "
+        ".cpu(), tensors made without device=; in a narrower type what does not fit."
+    ),
+    "need.gpu_can": "it is work that the GPU can do",
+    "worked.tree_down_active_up": "host_tree_cpu falls to one core, gr_active rises.",
+    "try.keep_workers": (
+        "Start workers once and not in each epoch: DataLoader(persistent_workers=True), one iterator for all "
+        "epochs."
+    ),
+    "need.epochs_start_workers": "the stalls are the beginnings of epochs",
+    "try.exchange_less": (
+        "Copy less often what goes to the host and comes back: gradients once per step of the optimizer, and "
+        "not after each batch."
+    ),
+    "need.goes_and_returns": "it need not be fresh each time",
+    "worked.rx_tx_down": "pcie_rx_bytes_per_s and pcie_tx_bytes_per_s fall.",
+    "try.tokenise_before": "Tokenise once, before the training, and keep the numbers.",
+    "need.texts_again": "texts are used more than once",
+    "try.index_batch": (
+        "Index a batch at once: x[indices] instead of samples that are put together again "
+        "(DataLoader(sampler=BatchSampler(...), batch_size=None), or __getitems__ in the dataset)."
+    ),
+    "try.stop_compiling": (
+        "Stop compiling again and again: numbers that change as tensors (lr=torch.tensor(...)), lengths "
+        "padded to a few sizes, or dynamic=True; TORCH_LOGS=recompiles says why."
+    ),
+    "try.overlap_line": (
+        "Launch the next step first, and do this while the GPU works on it, with the results of the step "
+        "before."
+    ),
+    "need.next_step_independent": "the next step does not need it",
     "try.tf32": 'Allow TF32: torch.set_float32_matmul_precision("high").',
     "try.tf32_convolutions": "Allow TF32 in convolutions: torch.backends.cudnn.allow_tf32 = True.",
     "try.tf32_both": (
@@ -279,4 +319,17 @@ REMEDIES: Mapping[str, str] = {
     "try.read_less_there": "Do not read results back in every step.",
     "try.other_process": "Do the work of that thread in another process: it holds the GIL.",
     "try.less_at_line": "Do less at one line of the program, or do it in another thread or process.",
+    "try.compute_on_gpu.other": (
+        "Compute on the GPU what the CPU computes meanwhile, and keep arrays there; in a narrower type what "
+        "does not fit."
+    ),
+    "try.keep_workers.other": "Start workers once and not in each epoch.",
+    "try.index_batch.other": "Index a batch at once: x[indices] instead of one sample after another.",
+    "try.stop_compiling.jax": (
+        "Stop compiling again and again: lengths padded to a few sizes, numbers that change as arrays and "
+        'not static; jax.config.update("jax_log_compiles", True) says what.'
+    ),
+    "try.stop_compiling.other": (
+        "Stop compiling again and again: lengths padded to a few sizes, numbers that change as arguments."
+    ),
 }

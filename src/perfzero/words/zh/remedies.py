@@ -140,6 +140,40 @@ REMEDIES: Mapping[str, str] = {
     "worked.ctxsw_zero": "ctxsw 降到 0。",
     "try.reseat": "请人重新插紧板卡，或检查插槽和转接卡。",
     "worked.link_full": "pcie_generation 和 pcie_width 达到最大值。",
+    "try.one_thread": (
+        "每个工作进程只用一个线程：在工作进程启动前设置 OMP_NUM_THREADS=1、OPENBLAS_NUM_THREADS=1 和 "
+        "MKL_NUM_THREADS=1。"
+    ),
+    "need.threads_crowd": "工作进程数 × 各自的线程数（NumPy 和 OpenMP 默认占用全部核心）超过核心数",
+    "worked.runqueue_down": "host_runqueue_wait 下降，gr_active 上升。",
+    "try.keep_in_memory": "读过一次的数据留在内存里。",
+    "need.memory_holds_it": "内存放得下，且会再次读取",
+    "try.compute_on_gpu": (
+        "把此时由 CPU 计算的内容放到 GPU 上算：留在主机内存里的层、.cpu() 之后的算子、创建时没有写 device= "
+        "的张量；放不下的用更窄的类型。"
+    ),
+    "need.gpu_can": "这些工作 GPU 能做",
+    "worked.tree_down_active_up": "host_tree_cpu 降到一个核心，gr_active 上升。",
+    "try.keep_workers": (
+        "工作进程只启动一次，而不是每个 epoch 都启动：DataLoader(persistent_workers=True)，各 epoch "
+        "共用一个迭代器。"
+    ),
+    "need.epochs_start_workers": "停顿出现在每个 epoch 的开头",
+    "try.exchange_less": "来回拷贝的数据少拷几次：梯度每个优化器步交换一次，而不是每批一次。",
+    "need.goes_and_returns": "不必每次都是最新的",
+    "worked.rx_tx_down": "pcie_rx_bytes_per_s 和 pcie_tx_bytes_per_s 下降。",
+    "try.tokenise_before": "训练之前一次分好词，保存编号。",
+    "need.texts_again": "文本会用到不止一次",
+    "try.index_batch": (
+        "一次取出整批：用 x[indices]，而不是逐个取样本再拼起来（DataLoader(sampler=BatchSampler(...), "
+        "batch_size=None)，或在数据集中实现 __getitems__）。"
+    ),
+    "try.stop_compiling": (
+        "不要反复编译：会变的数值用张量（lr=torch.tensor(...)），长度补齐到少数几种，或 dynamic=True；"
+        "TORCH_LOGS=recompiles 会说明原因。"
+    ),
+    "try.overlap_line": "先启动下一步，在 GPU 计算它的同时，用上一步的结果做这件事。",
+    "need.next_step_independent": "下一步不依赖它",
     "try.tf32": '启用 TF32：torch.set_float32_matmul_precision("high")。',
     "try.tf32_convolutions": "在卷积中启用 TF32：torch.backends.cudnn.allow_tf32 = True。",
     "try.tf32_both": (
@@ -207,4 +241,14 @@ REMEDIES: Mapping[str, str] = {
     "try.read_less_there": "不要每步都读回结果。",
     "try.other_process": "把那个线程的工作放到另一个进程：它占着 GIL。",
     "try.less_at_line": "减少程序中某一行的工作，或放到另一个线程或进程去做。",
+    "try.compute_on_gpu.other": (
+        "把此时由 CPU 计算的内容放到 GPU 上算，数组也留在那里；放不下的用更窄的类型。"
+    ),
+    "try.keep_workers.other": "工作进程只启动一次，而不是每个 epoch 都启动。",
+    "try.index_batch.other": "一次取出整批：用 x[indices]，而不是逐个取样本再拼起来。",
+    "try.stop_compiling.jax": (
+        "不要反复编译：长度补齐到少数几种，会变的数值用数组而不是静态参数；"
+        'jax.config.update("jax_log_compiles", True) 会指出编译了什么。'
+    ),
+    "try.stop_compiling.other": "不要反复编译：长度补齐到少数几种，会变的数值作为参数传入。",
 }

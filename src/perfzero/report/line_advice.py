@@ -1,0 +1,113 @@
+"""
+Remedies that only stacks of the host suggest: what to do about the line that the GPU waits for.
+
+From outside a host that compiles, starts processes or reads from a file server is a host that is late.
+Stacks show which of them it is, and each has a way out of its own. One is advised where the rule found idle
+time, the first line does one of the activities, and what else is known agrees:
+
+    starting workers   the loader's workers begin anew in each epoch
+    reading            its batches are read for most of the time, and whoever reads hardly uses the CPU: a
+                       worker that waits for a file server, a disk or the network. From the page cache reading
+                       is work of the CPU, and another disk would not help
+    tokenising         most of the time goes to text
+    picking            single samples are taken out of what lies in memory, and put together again
+    compiling          the program compiles while it works
+    python             between two steps the host works on what the GPU has computed, or on what it will need
+
+Left out, since stacks do not show it: garbage collection that Python starts by itself, which shows as the
+line that was running.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from perfzero.attribute.causes import Cause
+from perfzero.attribute.host_activity import Activity, Stage
+from perfzero.diagnose.thresholds import WORKER_BUSY
+from perfzero.diagnose.verdict import Fact, Remedy
+from perfzero.words.said import say
+
+MOSTLY = 0.5
+"""Of the time that batches take; a stage with less is not what they wait for."""
+
+Place = Literal["first", "after", "instead"]
+"""Before or after the remedy that is there for the line, or in place of it."""
+
+_GPU_UP = say("worked.active_rises")
+_LATE = frozenset({"input_starved", "host_starved", "periodic_stall", "sync_bound"})
+
+
+def _always(_: Cause, __: Mapping[str, Fact]) -> bool:
+    """The activity says it all."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """*remedy* against *rules*, where the first line does one of *activities* and *applies* holds."""
+
+    remedy: Remedy
+    rules: frozenset[str]
+    activities: frozenset[Activity]
+    place: Place = "first"
+    applies: Callable[[Cause, Mapping[str, Fact]], bool] = _always
+
+
+def _takes(cause: Cause, *stages: Stage) -> bool:
+    """Whether *stages*, of which the first is there at all, take most of the time of batches."""
+    share = {one.stage: one.share for one in cause.stages}
+    return stages[0] in share and sum(share.get(stage, 0.0) for stage in stages) >= MOSTLY
+
+
+def _waits_for_storage(cause: Cause, facts: Mapping[str, Fact]) -> bool:
+    def use(name: str) -> float:
+        return facts[name].value if name in facts else math.nan
+
+    each = use("host_worker_cpu") if use("host_workers") >= 1 else use("host_main_cpu")
+    return _takes(cause, "reading") and each < WORKER_BUSY.value
+
+
+ADVICE: tuple[Advice, ...] = (
+    Advice(Remedy(say("try.keep_workers"), (), _GPU_UP), _LATE, frozenset({"starting workers"}), "instead"),
+    Advice(
+        Remedy(say("try.local_disk"), (say("need.data_fits"),), _GPU_UP),
+        _LATE, frozenset({"loader"}), "first", _waits_for_storage,
+    ),
+    Advice(
+        Remedy(say("try.keep_in_memory"), (say("need.memory_holds_it"),), _GPU_UP),
+        _LATE, frozenset({"loader"}), "first", _waits_for_storage,
+    ),
+    Advice(
+        Remedy(say("try.tokenise_before"), (say("need.texts_again"),), _GPU_UP),
+        _LATE, frozenset({"loader"}), "first", lambda cause, _: _takes(cause, "tokenising"),
+    ),
+    Advice(
+        Remedy(say("try.tokenise_before"), (say("need.texts_again"),), _GPU_UP),
+        _LATE, frozenset({"tokenising"}),
+    ),
+    Advice(
+        Remedy(say("try.index_batch"), (), _GPU_UP),
+        _LATE, frozenset({"loader"}), "first", lambda cause, _: _takes(cause, "picking", "collating"),
+    ),
+    Advice(
+        Remedy(say("try.stop_compiling"), (), _GPU_UP),
+        _LATE | {"launch_bound"}, frozenset({"compiling"}), "instead",
+    ),
+    Advice(
+        Remedy(say("try.overlap_line"), (say("need.next_step_independent"),), _GPU_UP),
+        frozenset({"host_starved", "sync_bound"}), frozenset({"python", "tokenising", "logging"}), "after",
+    ),
+)  # fmt: skip
+
+
+def advice(rule: str, cause: Cause, facts: Mapping[str, Fact]) -> tuple[Advice, ...]:
+    """What stacks suggest against *rule* where *cause* is the first line, in the order of the table."""
+    return tuple(
+        one
+        for one in ADVICE
+        if rule in one.rules and cause.activity in one.activities and one.applies(cause, facts)
+    )

@@ -1,0 +1,200 @@
+"""What is to be done about a line that the GPU waits for, by what the host does there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from perfzero.attribute.host_activity import Activity, Stage
+from perfzero.attribute.stacks import Cause, HostCauses, StageShare
+from perfzero.diagnose.remedies import OFFERS
+from perfzero.diagnose.thresholds import WORKER_BUSY
+from perfzero.diagnose.verdict import Diagnosis, Fact, Remedy
+from perfzero.report.line_advice import ADVICE, MOSTLY
+from perfzero.report.settled import with_lines
+from perfzero.stacks import Frame
+from perfzero.words.said import say
+
+LOOK = Remedy(say("try.see_main_thread"), (), "gr_active rises.")
+OTHER = Remedy("Other.")
+LINE = "It is train.py:41 for x in loader, 80 % of the idle time"
+
+
+def host(activity: Activity, **stages: float) -> HostCauses:
+    frame = Frame("/home/me/train.py", 41, "main")
+    told = tuple(
+        StageShare(name, share, None, "") for name, share in stages.items() if name in get_args(Stage)
+    )
+    cause = Cause(activity, frame, "for x in loader:", (frame,), 0.8, 0.8, 0.8, 0.0, told)
+    return HostCauses((cause,), idle=0.3)
+
+
+def told(
+    diagnosis: Diagnosis, rule: str, known: HostCauses, *offered: Remedy, **facts: float
+) -> tuple[Remedy, ...]:
+    """The remedies against *rule*, of which *offered* are there by counters alone."""
+    assert diagnosis.verdict is not None
+    verdict = replace(diagnosis.verdict, rule=rule, remedies=offered)
+    values = {n: Fact(n, v, "ratio", "ok", "", None) for n, v in facts.items()}
+    before = replace(
+        diagnosis, verdict=verdict, findings=(verdict,), facts={**diagnosis.facts, **NO_WORKERS, **values}
+    )
+    after = with_lines(before, known).verdict
+    assert after is not None
+    return after.remedies
+
+
+NO_WORKERS = {
+    name: Fact(name, float("nan"), "ratio", "unknown", "", None)
+    for name in ("host_workers", "host_worker_cpu")
+}
+IDLE_WORKERS = {"host_workers": 4.0, "host_worker_cpu": 0.05}
+
+
+def texts(remedies: tuple[Remedy, ...]) -> list[str]:
+    return [remedy.text for remedy in remedies]
+
+
+@pytest.mark.parametrize("rule", ["input_starved", "host_starved", "periodic_stall"])
+def test_workers_that_wait_for_storage_are_told_of_nearer_storage(starved: Diagnosis, rule: str) -> None:
+    remedies = told(starved, rule, host("loader", reading=0.9, decoding=0.1), OTHER, **IDLE_WORKERS)
+
+    assert texts(remedies) == [say("try.local_disk"), say("try.keep_in_memory"), "Other."]
+    assert remedies[0].needs == (say("need.data_fits"),)
+    assert remedies[0].seen.startswith(LINE)
+    assert not remedies[1].seen
+
+
+@pytest.mark.parametrize(
+    ("stages", "facts"),
+    [
+        ({"reading": MOSTLY - 0.01, "decoding": 0.5}, IDLE_WORKERS),
+        ({"decoding": 0.9}, IDLE_WORKERS),
+        ({}, IDLE_WORKERS),
+        # From the page cache reading is work of the CPU.
+        ({"reading": 0.9}, {"host_workers": 4.0, "host_worker_cpu": WORKER_BUSY.value}),
+        ({"reading": 0.9}, {"host_main_cpu": 0.9}),
+        ({"reading": 0.9}, {"host_main_cpu": float("nan")}),
+    ],
+)
+def test_other_work_and_reading_that_takes_the_cpu_are_not(
+    starved: Diagnosis, stages: dict[str, float], facts: dict[str, float]
+) -> None:
+    assert say("try.local_disk") not in texts(
+        told(starved, "host_starved", host("loader", **stages), OTHER, LOOK, **facts)
+    )
+
+
+def test_a_main_process_that_reads_for_itself_is_told_so_too(starved: Diagnosis) -> None:
+    remedies = told(starved, "host_starved", host("loader", reading=0.9), LOOK, host_main_cpu=0.2)
+
+    assert texts(remedies)[0] == say("try.local_disk")
+
+
+def test_what_counters_offer_already_is_not_said_twice(starved: Diagnosis) -> None:
+    disk = Remedy(say("try.local_disk"), (say("need.data_fits"),), "host_io_wait falls.")
+    remedies = told(starved, "input_starved", host("loader", reading=0.9), OTHER, disk, **IDLE_WORKERS)
+
+    assert texts(remedies) == [say("try.local_disk"), say("try.keep_in_memory"), "Other."]
+
+
+def test_what_is_there_for_the_line_comes_after_and_nothing_is_looked_up(starved: Diagnosis) -> None:
+    remedies = told(starved, "host_starved", host("loader", tokenising=0.7), OTHER, LOOK, **IDLE_WORKERS)
+
+    assert texts(remedies) == [say("try.tokenise_before"), say("try.less_in_loader"), "Other."]
+    assert [bool(remedy.seen) for remedy in remedies] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("activity", "stages", "expected"),
+    [
+        ("loader", {"tokenising": 0.7}, "try.tokenise_before"),
+        ("tokenising", {}, "try.tokenise_before"),
+        ("loader", {"picking": 0.7, "collating": 0.3}, "try.index_batch"),
+        ("loader", {"collating": 0.3, "picking": 0.3}, "try.index_batch"),
+        ("starting workers", {}, "try.keep_workers"),
+        ("compiling", {}, "try.stop_compiling"),
+    ],
+)
+def test_each_kind_of_work_has_its_own_way_out(
+    starved: Diagnosis, activity: Activity, stages: dict[str, float], expected: str
+) -> None:
+    remedies = told(starved, "host_starved", host(activity, **stages), OTHER, LOOK, **IDLE_WORKERS)
+
+    assert remedies[0].text == say(expected)
+    assert remedies[0].seen.startswith(LINE)
+
+
+@pytest.mark.parametrize(
+    ("activity", "stages", "unsaid"),
+    [
+        ("loader", {"tokenising": 0.4, "decoding": 0.6}, "try.tokenise_before"),
+        ("loader", {"collating": 0.9}, "try.index_batch"),  # samples that are made one by one
+        ("loader", {"picking": 0.2, "augmenting": 0.8}, "try.index_batch"),
+        ("loader", {}, "try.keep_workers"),
+        ("python", {}, "try.stop_compiling"),
+    ],
+)
+def test_other_work_has_not(
+    starved: Diagnosis, activity: Activity, stages: dict[str, float], unsaid: str
+) -> None:
+    remedies = told(starved, "host_starved", host(activity, **stages), OTHER, LOOK, **IDLE_WORKERS)
+
+    assert say(unsaid) not in texts(remedies)
+
+
+@pytest.mark.parametrize("rule", ["host_starved", "sync_bound", "periodic_stall"])
+@pytest.mark.parametrize("activity", ["compiling", "starting workers"])
+def test_of_a_line_that_compiles_or_starts_processes_nothing_else_is_said(
+    starved: Diagnosis, rule: str, activity: Activity
+) -> None:
+    remedies = told(starved, rule, host(activity), OTHER, LOOK)
+
+    assert len(remedies) == 2
+    assert remedies[1] == OTHER
+
+
+def test_a_stall_that_starts_workers_is_one_beyond_doubt(starved: Diagnosis) -> None:
+    supposed = next(o.remedy for o in OFFERS if o.remedy.text == say("try.keep_workers"))
+    remedies = told(starved, "periodic_stall", host("starting workers"), OTHER, supposed)
+
+    assert supposed.needs
+    assert texts(remedies) == [say("try.keep_workers"), "Other."]
+    assert remedies[0].needs == ()
+
+
+def test_work_between_two_steps_can_be_done_beside_one(starved: Diagnosis) -> None:
+    remedies = told(starved, "host_starved", host("python"), OTHER, LOOK)
+
+    assert texts(remedies) == [say("try.less_at_line"), say("try.overlap_line"), "Other."]
+    assert remedies[0].seen.startswith(LINE)
+    assert remedies[1].needs == (say("need.next_step_independent"),)
+    for activity in ("launching", "loader", "gil", "synchronising"):
+        assert say("try.overlap_line") not in texts(told(starved, "host_starved", host(activity), LOOK))
+
+
+@pytest.mark.parametrize("rule", ["host_starved", "sync_bound"])
+@pytest.mark.parametrize("activity", ["launching", "copying", "synchronising"])
+def test_a_host_that_computes_on_many_cores_in_torch_is_not_told_to_launch_less(
+    starved: Diagnosis, rule: str, activity: Activity
+) -> None:
+    on_gpu = next(o.remedy for o in OFFERS if (o.rule, o.remedy.text) == (rule, say("try.compute_on_gpu")))
+    remedies = told(starved, rule, host(activity), OTHER, on_gpu, LOOK)
+
+    assert texts(remedies) == [say("try.compute_on_gpu"), "Other."]
+    assert remedies[0].seen.startswith(LINE)
+    assert remedies[0].needs == on_gpu.needs
+    assert texts(told(starved, "host_starved", host("python"), on_gpu, LOOK))[0] == say("try.less_at_line")
+
+
+def test_a_finding_of_busy_time_is_left_alone(starved: Diagnosis) -> None:
+    assert told(starved, "memory_bound", host("compiling"), OTHER) == (OTHER,)
+
+
+def test_each_advice_is_for_activities_and_rules_that_there_are() -> None:
+    rules = {offer.rule for offer in OFFERS}
+
+    assert all(one.activities <= set(get_args(Activity)) for one in ADVICE)
+    assert all(one.rules <= rules for one in ADVICE)
