@@ -61,6 +61,63 @@ def test_what_a_graph_break_left_uncompiled_is_still_to_be_compiled(tmp_path: Pa
     assert chains.holds
 
 
+GENERATED_KERNEL, ELEMENTWISE = "triton_poi_fused_add_0", "void at::native::vectorized_elementwise_kernel<4>"
+
+
+def replayed(folder: Path, *kernels: tuple[str, int]) -> Condition | None:
+    """What is told of the compiler by a replay of so many of each kernel, which all last as long."""
+    look = Look()
+    look.replay(0, 900)
+    graph = look.launch(10, name="cudaGraphLaunch")
+    names = [name for name, many in kernels for _ in range(many)]
+    for number, name in enumerate(names):
+        look.kernel(name, 1000 + 10 * number, 1009 + 10 * number, correlation=graph)
+    look.step(0, 0, 999)
+    return conditions(break_down(look.trace(folder))).get("compile")
+
+
+@pytest.mark.parametrize(
+    ("many", "beside", "told"),
+    [
+        (1, (ELEMENTWISE, 39), False),
+        (35, (ELEMENTWISE, 5), False),
+        (38, (ELEMENTWISE, 2), True),
+        (2, ("nvjet_sm90_tst_64x32_64x16", 38), True),
+        (2, ("void flash::flash_fwd_kernel<128>", 38), True),
+        (2, ("triton_tem_fused_mm_7", 38), True),
+        (2, ("ncclDevKernel_AllReduce", 38), True),
+        (2, ("void cudnn::bn_fw_tr_1C11_kernel_NCHW<float>", 38), False),
+    ],
+)
+def test_a_replay_is_compiled_where_generated_kernels_are_nearly_all_that_could_be(
+    tmp_path: Path, many: int, beside: tuple[str, int], told: bool
+) -> None:
+    """Products, attention and communication are no compiler's work, and what has another name may be."""
+    seen = replayed(tmp_path, (GENERATED_KERNEL, many), beside)
+
+    assert (seen is not None) == told
+    assert seen is None or seen.beside == pytest.approx(many / 40)
+
+
+@pytest.mark.parametrize(
+    ("operator", "us", "told"),
+    [("mine::op", 880, False), ("aten::sum", 100, False), ("aten::sum", 1, True), ("aten::mm", 880, True)],
+)
+def test_what_might_be_compiled_yet_leaves_it_open(
+    tmp_path: Path, operator: str, us: float, told: bool
+) -> None:
+    program = Program(tmp_path).run("", operator, MATRICES, BF16, us=us)
+    program.run("", GENERATED_KERNEL, [IMAGE], BF16, kernel=GENERATED_KERNEL, us=20)
+
+    assert (program.seen("compile") is not None) == told
+
+
+def test_the_optimizer_need_not_be_compiled_too(tmp_path: Path) -> None:
+    program = compiled(tmp_path).run("", "aten::_foreach_add_", [[64]], FLOAT, optimizer=True, us=300)
+
+    assert program.seen("compile") is not None
+
+
 @pytest.mark.parametrize("kernel", ["triton_flash_forward", "vectorized_elementwise_kernel"])
 def test_kernels_of_ones_own_are_no_compilers(tmp_path: Path, kernel: str) -> None:
     program = Program(tmp_path).run("", "mine::op", [IMAGE], BF16, kernel=kernel)

@@ -826,6 +826,56 @@ def test_of_what_a_compiler_does_among_others_the_others_are_left(starved: Diagn
     assert kernels.text == say("try.split_kernels.compiled")
 
 
+def test_of_compiling_and_a_fused_optimizer_what_is_not_done_is_left(starved: Diagnosis) -> None:
+    """As of a training that is compiled, and whose optimizer launches one kernel per parameter."""
+    unfused = Condition("fused_optimizer", True, 0.3, (layer("optimizer"),))
+    fused = Condition("fused_optimizer", False, 0.0)
+    both = with_remedies(starved, Remedy(say("try.launch_less"), topic="tiny_kernels"))
+    [left] = remedies(settled(both, {"compile": COMPILED}))
+    [seen] = remedies(settled(both, {"compile": COMPILED, "fused_optimizer": unfused}))
+    [kept] = remedies(settled(both, {"fused_optimizer": fused}))
+
+    assert (left.text, left.needs) == (say("try.fused_optimizer_step"), (SETTLED["fused_optimizer"],))
+    assert (seen.text, seen.needs) == (say("try.fused_optimizer_step"), ())
+    assert seen.seen.startswith("It launches many kernels")
+    assert remedies(settled(both, {"compile": COMPILED, "fused_optimizer": fused})) == ()
+    assert kept.text == say("try.launch_less")
+
+
+def test_a_fused_optimizer_is_advised_once(starved: Diagnosis) -> None:
+    after = remedies(settled(with_remedies(starved, *offered("launch_bound")), {"compile": COMPILED}))
+    texts = [remedy.text for remedy in after]
+
+    assert texts.count(say("try.fused_optimizer_step")) == 1
+    assert say("try.launch_less") not in texts
+
+
+@pytest.mark.parametrize(
+    ("advice", "topic", "told"),
+    [
+        ("try.pinned", "pageable", False),
+        ("try.no_fills", "fills", False),
+        ("try.graph", "graph", False),
+        ("try.compiler", "fills", True),
+        ("try.fuse_elementwise", "chains", True),
+        ("try.launch_less", "fills", True),
+    ],
+)
+def test_that_it_is_compiled_is_told_only_where_compiling_was_advised(
+    starved: Diagnosis, advice: str, topic: Topic, told: bool
+) -> None:
+    """Whatever other advice goes, or stays."""
+    before = with_remedies(starved, Remedy(say(advice)), Remedy(say("try.larger_batch")))
+    seen = {topic: Condition(topic, False, 0.0)}
+    sentences = [
+        said.verdict.because[-1]
+        for said in (settled(before, {**seen, "compile": COMPILED}), settled(before, seen))
+        if said.verdict is not None
+    ]
+
+    assert [sentence == say("compiled_already", share="57 %") for sentence in sentences] == [told, False]
+
+
 def test_every_remedy_for_torch_compile_knows_that_it_may_be_there_already() -> None:
     """But for CUDA graphs, which torch.compile is a way to, and which are denied by replays."""
     named = {offer.remedy.text for offer in OFFERS if "torch.compile" in offer.remedy.text}

@@ -67,7 +67,7 @@ from perfzero.attribute.parts import (
     share_of,
 )
 from perfzero.attribute.paths import parent
-from perfzero.attribute.products import is_convolution, is_product, unaligned_length
+from perfzero.attribute.products import is_convolution, is_heavy, is_product, unaligned_length
 from perfzero.attribute.roundabout import roundabout
 from perfzero.attribute.tiny import tiny
 from perfzero.attribute.traffic import traffic
@@ -202,7 +202,7 @@ def _fused_optimizer(b: Breakdown) -> Condition | None:
 
 
 def _activations(b: Breakdown) -> Condition | None:
-    heavy = [r for r in b.calls if _is_heavy(r.call)]
+    heavy = [r for r in b.calls if is_heavy(r.call)]
     wide = share_of(r for r in heavy if dtype_of(r.call) == "float")
     halves = share_of(r for r in heavy if dtype_of(r.call) in HALF)
     unclear = share_of(heavy) - wide - halves
@@ -213,7 +213,7 @@ def _activations(b: Breakdown) -> Condition | None:
     others = [
         r
         for r in b.calls
-        if r.module is not None and r.call is not None and not _is_heavy(r.call) and dtype_of(r.call)
+        if r.module is not None and r.call is not None and not is_heavy(r.call) and dtype_of(r.call)
     ]
     if halves >= NOTEWORTHY > wide and others:
         return Condition("activations", False, 0.0)
@@ -302,11 +302,6 @@ def _is_known(row: CallRow) -> bool:
 
 def _is(call: Call | None, names: Sequence[str]) -> bool:
     return call is not None and call.operator in names
-
-
-def _is_heavy(call: Call | None) -> bool:
-    """What a GPU has tensor cores for."""
-    return is_product(call) or is_convolution(call) or (call is not None and "attention" in call.operator)
 
 
 def _image_layout(call: Call | None) -> Layout | None:

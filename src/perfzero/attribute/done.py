@@ -3,9 +3,9 @@ What a program has done already, and what it has nothing of, as a look inside sh
 or to do it to nothing, is contradicted.
 
     compile            a compiler makes the kernels: those of Inductor take a good part of the time, by their
-                       names, and the operators that it fuses launch next to nothing themselves any more. Its
-                       share is told beside. A module of the class OptimizedModule alone says that a compiler
-                       was asked, not that it fused anything
+                       names, and nearly all of what could be its work, and the operators that it fuses launch
+                       next to nothing themselves any more. Its share is told beside. A module of the class
+                       OptimizedModule alone says that a compiler was asked, not that it fused anything
     graph              nearly all work is launched by replays of CUDA graphs
     pageable, pinned_source
                        copies from the host come from ordinary memory, or from pinned memory, as Kineto tells
@@ -20,12 +20,14 @@ of which the trace does not say what it is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from perfzero.attribute.breakdown import Breakdown, CallRow
 from perfzero.attribute.operations import GENERATED
 from perfzero.attribute.operators import plain
 from perfzero.attribute.parts import NOTEWORTHY, Condition, Topic, by_module, operator_of, share_of
+from perfzero.attribute.products import is_heavy
 
 FEW_LAUNCHES = 0.05
 """Of all launches; of less nobody would notice that they are gone."""
@@ -38,13 +40,43 @@ NEARLY_ALL = 0.95
 """Of the time of copies from the host: a few of another kind, such as of a seed, are no reason."""
 
 
+NEARLY_ALL_GENERATED = 0.9
+"""
+Of the time of what a compiler could generate. Inductor falls back on PyTorch's own kernels for little of what
+it compiles, such as sorts, and clipped gradients and metrics stand beside it; with more than a tenth left,
+another part of the program is not compiled, and compiling that gains something.
+"""
+
+LIBRARIES = re.compile(
+    r"gemm|gemv|nvjet|cutlass|xmma|splitk|conv(?!ert)|fprop|[dw]grad|winograd|fmha|flash|sdpa|attention"
+    r"|triton_tem|^nccl",
+    re.IGNORECASE,
+)
+"""
+Kernels that a compiler leaves as they are, by their names, as replays of graphs leave nothing else: products,
+convolutions and attention, of libraries or of Inductor's templates for them, and communication.
+"""
+
+
 def compiled(b: Breakdown) -> Condition | None:
     """Denied where a compiler has fused what it can."""
     generated = share_of(row for row in b.calls if row.kernel.startswith(GENERATED))
+    others = share_of(row for row in b.calls if _could_be_generated(row))
     fusible = sum(chain.gpu_ns for chain in (*b.chains, *b.alone))
-    if generated < NOTEWORTHY or fusible >= NOTEWORTHY * b.busy_ns:
+    if generated < max(NOTEWORTHY, NEARLY_ALL_GENERATED * (generated + others)):
         return None
-    return Condition("compile", False, 0.0, beside=generated)
+    return Condition("compile", False, 0.0, beside=generated) if fusible < NOTEWORTHY * b.busy_ns else None
+
+
+def _could_be_generated(row: CallRow) -> bool:
+    """
+    Whether a kernel that no compiler made may be what one would make, as all of which nobody knows better.
+
+    An optimizer's are left out: it is compiled by itself, if at all.
+    """
+    if row.kind != "kernel" or row.phase == "optimizer" or row.kernel.startswith(GENERATED):
+        return False
+    return not (is_heavy(row.call) or LIBRARIES.search(row.kernel))
 
 
 def graphed(b: Breakdown) -> Condition | None:

@@ -24,6 +24,11 @@ def is_convolution(call: Call | None) -> bool:
     return call is not None and "conv" in call.operator and call.operator.startswith("aten::")
 
 
+def is_heavy(call: Call | None) -> bool:
+    """What a GPU has tensor cores for."""
+    return is_product(call) or is_convolution(call) or (call is not None and "attention" in call.operator)
+
+
 def unaligned_length(row: CallRow) -> int | None:
     """
     A length that is no multiple of what tensor cores are fed with, in which a product has its rows in memory.

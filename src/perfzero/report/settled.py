@@ -67,7 +67,7 @@ NOTHING_TO_DO: Mapping[str, tuple[Topic, ...]] = {
     say("try.fuse_elementwise"): ("chains", "compile"),
     say("try.fuse_through_l2"): ("compile",),
     say("try.compiler"): ("compile",),
-    say("try.launch_less"): ("compile", "graph"),
+    say("try.launch_less"): ("graph",),
     say("try.graph"): ("graph",),
     say("try.launch_less_there"): ("graph",),
     say("try.pinned"): ("pageable",),
@@ -78,11 +78,30 @@ NOTHING_TO_DO: Mapping[str, tuple[Topic, ...]] = {
 Remedies that change nothing where one of these is denied: done already, or with nothing to do it to.
 """
 
-WITHOUT_COMPILER: Mapping[str, str] = {
-    say("try.fuse_between_products"): say("try.fused_attention"),
-    say("try.split_kernels"): say("try.split_kernels.compiled"),
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What is left of a remedy once a part of it is done: text, needs, and the topic if that is another."""
+
+    text: str
+    needs: tuple[str, ...] = ()
+    topic: Topic | None = None
+
+    def of(self, remedy: Remedy) -> Remedy:
+        """*remedy* without what is done."""
+        return replace(remedy, text=self.text, needs=self.needs, topic=self.topic or remedy.topic)
+
+
+WITHOUT_COMPILER: Mapping[str, Rest] = {
+    say("try.fuse_between_products"): Rest(say("try.fused_attention"), (say("need.stepwise_attention"),)),
+    say("try.split_kernels"): Rest(say("try.split_kernels.compiled")),
+    say("try.launch_less"): Rest(
+        say("try.fused_optimizer_step"), (say("need.optimizer_launches"),), "fused_optimizer"
+    ),
 }
-"""What is left of a remedy in a program that is compiled already."""
+"""
+What is left of a remedy in a program that is compiled already. What another remedy says too is left to that.
+"""
 
 SUPPORTED = frozenset({"tiny_kernels", "tiny_products"})
 """Topics of which a look settles no condition, but shows that the remedy would change something."""
@@ -334,7 +353,7 @@ def _settled(
     if finding.rule == "memory_bound" and "traffic" in seen:
         finding = replace(finding, because=(*finding.because, _traffic(seen["traffic"])))
     before = (*_with_gain(finding), *_shown_only(finding.rule, seen))
-    left = [_without_compiler(remedy, seen) for remedy in before if not _is_done(remedy, seen)]
+    left = _not_done(before, seen)
     sure: list[Remedy] = []
     supported: list[Remedy] = []
     supposed: list[Remedy] = []
@@ -348,7 +367,7 @@ def _settled(
             place = sure if need or alone else supported if condition.topic in SUPPORTED else supposed
             place.append(_named(remedy, condition, need, busy))
     remedies = (*sorted(sure, key=_most, reverse=True), *supported, *supposed)
-    if len(left) < len(before) and "compile" in seen:
+    if _is_compiled(seen) and any(map(_is_about_compiling, before)):
         already = say("compiled_already", share=text.percent(seen["compile"].beside))
         finding = replace(finding, because=(*finding.because, already))
     return finding if remedies == before else _led_by_its_first(finding, remedies, shares)
@@ -368,13 +387,24 @@ def _is_done(remedy: Remedy, seen: Mapping[Topic, Condition]) -> bool:
     return any(topic in seen and not seen[topic].holds for topic in topics)
 
 
-def _without_compiler(remedy: Remedy, seen: Mapping[Topic, Condition]) -> Remedy:
-    """*remedy* as it is in a program that is compiled, if this one is."""
-    left = WITHOUT_COMPILER.get(remedy.text)
-    if left is None or "compile" not in seen or seen["compile"].holds:
-        return remedy
-    needs = (say("need.stepwise_attention"),) if left == say("try.fused_attention") else remedy.needs
-    return replace(remedy, text=left, needs=needs)
+def _not_done(remedies: Sequence[Remedy], seen: Mapping[Topic, Condition]) -> list[Remedy]:
+    """What is left of *remedies* to do."""
+    left = [remedy for remedy in remedies if not _is_done(remedy, seen)]
+    if not _is_compiled(seen):
+        return left
+    said = {remedy.text for remedy in left}
+    rests = [(remedy, WITHOUT_COMPILER.get(remedy.text)) for remedy in left]
+    kept = [(remedy, rest) for remedy, rest in rests if rest is None or rest.text not in said]
+    return [remedy if rest is None else rest.of(remedy) for remedy, rest in kept]
+
+
+def _is_compiled(seen: Mapping[Topic, Condition]) -> bool:
+    return "compile" in seen and not seen["compile"].holds
+
+
+def _is_about_compiling(remedy: Remedy) -> bool:
+    """Whether *remedy*, or a part of it, is to compile the program."""
+    return remedy.text in WITHOUT_COMPILER or "compile" in NOTHING_TO_DO.get(remedy.text, ())
 
 
 def _with_gain(finding: Finding) -> tuple[Remedy, ...]:
