@@ -133,6 +133,44 @@ def test_a_compiled_program_in_float32_may_still_work_in_16_bits(tmp_path: Path)
     assert program.seen("activations") is None
 
 
+LAYER_NORM = "triton_red_fused_native_layer_norm_0"
+
+
+@pytest.mark.parametrize(
+    ("given", "is_denied"),
+    [
+        ([([4096, 4096], BF16), ([4096], FLOAT)], True),
+        ([([4096, 4096], FLOAT), ([4096], BF16)], False),
+        ([([4096, 4096], BF16), ([4096, 4096], FLOAT)], False),
+        ([], False),
+    ],
+)
+def test_activations_are_in_16_bits_where_generated_kernels_are_seen_to_work_on_them(
+    tmp_path: Path, given: list[tuple[list[int], str]], is_denied: bool
+) -> None:
+    """Under autocast a compiled norm may work on float32, whatever the products do."""
+    program = Program(tmp_path)
+    for name in ("one", "other"):
+        program.run(name, "aten::mm", MATRICES, BF16, us=50)
+    look, at = program.look, program.at
+    look.op(
+        LAYER_NORM, at, at + 40, shapes=[shape for shape, _ in given], types=[dtype for _, dtype in given]
+    )
+    look.work(LAYER_NORM, 900_000, 900_800, at=at + 2)
+    program.at += 50
+
+    assert program.seen("activations") == (denied("activations") if is_denied else None)
+
+
+@pytest.mark.parametrize(
+    ("operator", "dtype"), [("aten::mm", FLOAT), ("mine::op", BF16), ("aten::mm", "int")]
+)
+def test_a_compiled_program_that_does_not_multiply_in_16_bits_alone_is_left_open(
+    tmp_path: Path, operator: str, dtype: str
+) -> None:
+    assert compiled(tmp_path).run("x", operator, MATRICES, dtype).seen("activations") is None
+
+
 def test_compiled_attention_may_be_step_by_step_where_there_are_products_in_batches(tmp_path: Path) -> None:
     program = compiled(tmp_path).run("", "aten::bmm", SCORES, BF16)
 

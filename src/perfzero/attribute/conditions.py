@@ -206,8 +206,11 @@ def _activations(b: Breakdown) -> Condition | None:
     wide = share_of(r for r in heavy if dtype_of(r.call) == "float")
     halves = share_of(r for r in heavy if dtype_of(r.call) in HALF)
     unclear = share_of(heavy) - wide - halves
-    if halves >= NOTEWORTHY > max(wide, unclear, _unknown(b)) and _compiled(b):
-        return Condition("activations", False, 0.0)  # in the types that the program gives, as without it
+    made = [r for r in b.calls if r.kernel.startswith(GENERATED)]
+    # Under autocast a norm works on float32, and Inductor fuses it with what stands beside it.
+    not_half = share_of(r for r in made if not _in_half(r.call))
+    if share_of(made) >= NOTEWORTHY and halves >= NOTEWORTHY > max(wide, unclear, not_half, _unknown(b)):
+        return Condition("activations", False, 0.0)
     if max(unclear, _unknown(b, generated=True)) >= NOTEWORTHY:
         return None
     others = [
@@ -260,9 +263,12 @@ _ASKED: Sequence[Callable[[Breakdown], Condition | None]] = (
 )
 
 
-def _compiled(b: Breakdown) -> bool:
-    """Whether a compiler makes a good part of the kernels."""
-    return share_of(r for r in b.calls if r.kernel.startswith(GENERATED)) >= NOTEWORTHY
+def _in_half(call: Call | None) -> bool:
+    """Whether all that is as large as anything in *call* is known to be in 16 bits."""
+    sizes = [] if call is None else [math.prod(tensor.shape) for tensor in call.inputs]
+    if call is None or not sizes:
+        return False
+    return {t.dtype for t, size in zip(call.inputs, sizes, strict=True) if size == max(sizes)} <= {*HALF}
 
 
 def _may_convolve(row: CallRow) -> bool:
