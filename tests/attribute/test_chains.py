@@ -137,6 +137,38 @@ def test_gradients_that_are_added_up_are_not_what_the_forward_pass_kept(tmp_path
     assert chain.spared == pytest.approx(4 * IMAGE_BYTES, rel=1e-3)
 
 
+FORWARD = ("batch_norm_collect_statistics_kernel", "batch_norm_transform_input_kernel")
+
+
+def on_images(look: Look, at: float, operator: str, inputs: int) -> None:
+    shapes, strides = [IMAGE] * inputs, [CHANNELS_LAST] * inputs
+    look.op(f"aten::{operator}", at, at + 50, shapes=shapes, strides=strides, types=[BF16] * inputs)
+    look.work("kernel", at + 60, at + 70, at=at + 10)
+
+
+def test_instead_of_reading_much_twice_a_norm_may_read_twice_what_it_writes(tmp_path: Path) -> None:
+    """Of 9 n there stay 6: three inputs, what the norm is of written and read again, and the result."""
+    look = Look()
+    on_images(look, 0, "addcmul", 3)
+    on_images(look, 100, "gelu", 1)
+    norm(look, 200, "native_batch_norm", 4, FORWARD)
+    [chain] = break_down(look.trace(tmp_path), l2_bytes=60 << 20).chains
+
+    assert chain.bytes == pytest.approx(9 * IMAGE_BYTES, rel=1e-3)
+    assert chain.spared == pytest.approx(3 * IMAGE_BYTES, rel=1e-3)
+
+
+def test_what_is_no_gradient_may_be_what_the_forward_pass_kept(tmp_path: Path) -> None:
+    """Of 7 n there stay 4, three inputs and the result: the input of the gelu may be one of the three."""
+    look = Look()
+    on_images(look, 0, "addcmul", 3)
+    on_images(look, 100, "gelu_backward", 2)
+    [chain] = break_down(look.trace(tmp_path), l2_bytes=60 << 20).chains
+
+    assert chain.bytes == 7 * IMAGE_BYTES
+    assert chain.spared == 3 * IMAGE_BYTES
+
+
 @pytest.mark.parametrize(("small", "many", "joined"), [(512, 1, 1), (512, 3, 1), (512, 4, 0), (2048, 1, 0)])
 def test_a_few_small_calls_in_between_are_passed_over(
     tmp_path: Path, small: int, many: int, joined: int

@@ -53,6 +53,17 @@ def test_what_early_recordings_have_of_gpm_as_the_use_of_the_fma_pipe_is_its_fp3
     assert list(open_recording(writer.path).samples(stream, 0).columns) == ["gr_active", today]
 
 
+def test_a_stream_with_the_old_and_the_new_name_keeps_both(new_writer: NewWriter, table: Table) -> None:
+    sent = table(3, names=["fma_active", "fp32_active"])
+    with new_writer() as writer:
+        writer.append("gpm", 0, sent)
+    back = open_recording(writer.path).samples("gpm", 0)
+
+    assert list(back.columns) == ["fma_active", "fp32_active"]
+    for name in back.columns:
+        assert_array_equal(back.column(name), sent.column(name))
+
+
 def test_a_missing_value_comes_back_missing_and_not_as_zero(new_writer: NewWriter, table: Table) -> None:
     sent = table(3, names=["power"])
     sent.columns["power"][1] = math.nan
