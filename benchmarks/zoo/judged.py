@@ -2,7 +2,8 @@
 What perfzero says of a case against what is true of it. Pure: documents in, frozen values out.
 
 Rank: the place of the truth among the findings above "info", from 1; what is true too (`also`) may be told
-beside it and not before it. The promise is the interval of the remedy that is the fix, else of the finding.
+beside it and not before it, and what is neither is a stray. The promise is the interval of the remedy that
+is the fix, which is the finding's where it has none of its own; without that remedy nothing is promised.
 A limit is foreseen if it is one of those that are named next, and one that the fixed program has met.
 
 Of a healthy case nothing above "info" may be found, and the change that tempts may not gain.
@@ -21,7 +22,9 @@ from replayed import Replayed
 from turns import Achieved
 
 TEMPTING = 1.1
-"""From this gain on a change that was to change nothing has found something."""
+"""
+From this gain on a change that was to change nothing has found something; that one slows so much is told.
+"""
 
 Json = Mapping[str, Any]
 
@@ -43,14 +46,20 @@ class Promise:
         """As a factor."""
         return None if self.low is None or self.high is None else self.high / self.low
 
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """`next_limit`: one, or two that are as close as can be."""
+        return tuple(self.next_limit.split(" or "))
+
 
 @dataclass(frozen=True, slots=True)
 class Score:
     """
     How a case went; what was not measured, or does not apply, is None.
 
-    `acting`: rules above "info", in order. `named`: whether what has to be named was, and `told` what was.
-    `advised`: whether a healthy program was told what it must not be. `stable_s`: after warm-up.
+    `acting`: rules above "info", in order. `strays`: those of them that are not true. `named`: whether what
+    has to be named was, and `told` what was. `advised`: whether a healthy program was told what it must not
+    be. `stable_s`: after warm-up.
     """
 
     case: str
@@ -60,6 +69,7 @@ class Score:
     verdict: str | None
     reason: str
     acting: tuple[str, ...]
+    strays: tuple[str, ...]
     rank: int | None
     named: bool | None
     told: str
@@ -91,10 +101,15 @@ class Score:
 
     @property
     def earned(self) -> bool | None:
-        """Whether the fix gains as much as a fix must, and the tempting change nothing."""
+        """Whether the fix gains as much as a fix must, and the tempting change nothing: it may slow."""
         if self.gain is None:
             return None
         return self.gain.gain < TEMPTING if self.least_gain is None else self.gain.gain >= self.least_gain
+
+    @property
+    def slows(self) -> bool:
+        """Whether the change that tempts makes a healthy program much slower."""
+        return self.healthy and self.gain is not None and self.gain.gain <= 1 / TEMPTING
 
     @property
     def inside(self) -> bool | None:
@@ -107,7 +122,17 @@ class Score:
     def foreseen(self) -> bool | None:
         if self.met is None or self.healthy:
             return None
-        return any(limit in self.met for limit in self.promise.next_limit.split(" or "))
+        return any(limit in self.met for limit in self.promise.limits)
+
+    @property
+    def one_of_two(self) -> bool:
+        """Whether a limit was foreseen, and was one of two that were named."""
+        return bool(self.foreseen) and len(self.promise.limits) > 1
+
+    @property
+    def settled_s(self) -> float | None:
+        """`stable_s` of a verdict that is right."""
+        return self.stable_s if self.right else None
 
     @property
     def misses(self) -> tuple[str, ...]:
@@ -130,7 +155,9 @@ def _misses(score: Score) -> Iterator[str]:
     if score.earned is False and score.gain is not None:
         yield f"the fix gains {score.gain.gain:.2f}x"
     if score.inside is False and score.gain is not None:
-        yield f"{score.gain.gain:.2f}x is not in the interval {interval(score.promise)}"
+        promised = score.promise.width is not None
+        where = f"is not in the interval {interval(score.promise)}" if promised else "and nothing is promised"
+        yield f"{score.gain.gain:.2f}x {where}"
     if score.foreseen is False:
         yield f"next limit {score.promise.next_limit or 'not told'}, met {' and '.join(score.met or ())}"
     if score.wants_remedy and not score.promise.remedy:
@@ -167,6 +194,7 @@ def judged(
         verdict=gpu["verdict"]["rule"] if gpu["verdict"] else None,
         reason=gpu["no_verdict"] or "",
         acting=tuple(finding["rule"] for finding in acting),
+        strays=tuple(f["rule"] for f in acting if f["rule"] not in (*truth.causes, *truth.also)),
         rank=None if truth.healthy else rank_of(truth.causes, acting),
         named=named,
         told=told,
@@ -196,10 +224,12 @@ def rank_of(causes: Collection[str], acting: Collection[Json]) -> int | None:
 
 
 def promise_of(finding: Json, remedy: str) -> Promise:
-    """What *finding* promises of the remedy whose text *remedy* matches; without one, of itself."""
-    own = _remedy(finding, remedy)
-    gain = (own["gain"] if own else None) or finding["gain"] or {"low": None, "high": None}
-    return Promise(own["text"] if own else "", gain["low"], gain["high"], finding["next_limit"] or "")
+    """What *finding* promises of the remedy whose text *remedy* matches; without one only what comes next."""
+    own, after = _remedy(finding, remedy), finding["next_limit"] or ""
+    if own is None:
+        return Promise(next_limit=after)
+    gain = own["gain"] or finding["gain"] or {"low": None, "high": None}
+    return Promise(own["text"], gain["low"], gain["high"], after)
 
 
 def _remedy(finding: Json, pattern: str) -> Json | None:
@@ -217,10 +247,10 @@ def _named(case: Case, base: Replayed, found: Json | None) -> tuple[bool | None,
         return None, ""
     if case.named.kind == "line":
         places = list(_places(base))
-        right = {(case.program, line) for line in lines_of(case)}
-        first = places[0] if places else ("", 0)
-        named = next((place for place in places if place in right), first)
-        return named in right, f"{named[0]}:{named[1]}" if named[0] else ""
+        lines = lines_of(case)
+        right = [place for place in places if place[1] in lines and _is_program(place[0], case)]
+        file, line = (right or places or [("", 0)])[0]
+        return bool(right), f"{posixpath.basename(file) if right else file}:{line}" if file else ""
     told = list(_told(base, found, operators=case.named.kind == "operator"))
     match = next((text for text in told if re.search(case.named.what, text)), None)
     return match is not None, (told[0] if told else "") if match is None else match
@@ -240,7 +270,13 @@ def _places(base: Replayed) -> Iterator[tuple[str, int]]:
 
 
 def _place(found: Json) -> tuple[str, int]:
-    return posixpath.basename(found["file"]), found["line"] or 0
+    return posixpath.normpath(found["file"]), found["line"] or 0
+
+
+def _is_program(file: str, case: Case) -> bool:
+    """Whether *file* is the program of *case*, as far as it is known in which folder it lies."""
+    known = file.split("/")[-2:]
+    return known == [case.id, case.program][-len(known) :]
 
 
 def _heaviest_rows(breakdown: Json | None) -> list[Json]:

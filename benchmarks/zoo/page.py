@@ -30,13 +30,17 @@ HOW = (
 COLUMNS = (
     '- **rank**: the place of the truth among the findings above "info". A verdict in brackets is another '
     "name that is right as well.",
+    '- **also told**: what was found above "info" too, or instead, and is not true of the program.',
     "- **named**: whether the line, layer or operator that is to blame was named, where there is one.",
-    "- **promised**: the interval of the remedy that is the fix, else of the finding. **gain**: what the fix "
-    "achieved, with the 95 % interval of the turns.",
-    "- **next**: whether the limit that was named as the next one is one that the fixed program has met.",
+    "- **promised**: the interval of the remedy that is the fix; where that is not among the remedies, "
+    "nothing is promised. **gain**: what the fix achieved, with the 95 % interval of the turns. Of a healthy "
+    "program it is that of the change that tempts, which may make it slower.",
+    "- **next**: whether the limit that was named as the next one is one that the fixed program has met. Two "
+    "are named where they are as close as can be; **one of two**: either was met.",
     "- **cost**: how much slower the program was for being watched, as perfzero tells it. **held up**: how "
     "long it was, for the look.",
-    "- **stable**: from how many seconds after warm-up on the verdict stayed the same.",
+    "- **stable**: from how many seconds after warm-up on the verdict stayed the same, where it is right and "
+    "the recording goes on for so long.",
 )
 
 
@@ -72,8 +76,8 @@ def _measured(scores: Sequence[Score], dates: Collection[str], hardware: Collect
 
 def _cases(scores: Sequence[Score]) -> list[str]:
     head = (
-        "case", "what", "truth", "verdict", "rank", "named", "promised", "gain", "inside", "next", "cost",
-        "held up", "stable",
+        "case", "what", "truth", "verdict", "rank", "also told", "named", "promised", "gain", "inside",
+        "next", "cost", "held up", "stable",
     )  # fmt: skip
     return [
         "## The cases\n\n",
@@ -91,9 +95,9 @@ def _row(score: Score) -> tuple[str, ...]:
         verdict = f"({verdict})"
     gain = cells["gain"] if cells["its interval"] == "-" else f"{cells['gain']} ({cells['its interval']})"
     return (
-        f"`{score.case}`", score.title, cells["truth"], verdict, cells["rank"], cells["named"],
-        interval(score.promise), gain, cells["inside"], cells["next limit"], cells["cost"], cells["held up"],
-        cells["stable"],
+        f"`{score.case}`", score.title, cells["truth"], verdict, cells["rank"], cells["also told"],
+        cells["named"], interval(score.promise), gain, cells["inside"], cells["next limit"],
+        cells["cost"], cells["held up"], cells["stable"],
     )  # fmt: skip
 
 
@@ -121,10 +125,11 @@ def _confusion(scores: Sequence[Score]) -> list[str]:
 def _calibration(scores: Sequence[Score]) -> list[str]:
     found = calibration.sides(scores)
     total = found.below + found.inside + found.above
+    alone = sum(score.inside is not None for score in scores) - total
     words = (
         "## Promised and achieved\n\n"
         f"Of {total} gains {found.inside} lie in the promised interval, {found.below} below and "
-        f"{found.above} above it.\n"
+        f"{found.above} above it. Of {alone} more nothing was promised.\n"
         "Vertical bars are promised intervals, at the achieved gain; those that miss the diagonal are "
         "red.\n\n"
     )

@@ -2,8 +2,9 @@
 What perfzero says today of a recording: the documents that it would write, and the lines that it prints.
 
 A verdict is stable from so many seconds after warm-up on if it would have been the same, and stayed so, had
-the recording ended then. Warm-up is over where the whole recording says so. That needs the recording and
-hardware counters up to each of those moments, and nothing that a look or the stacks tell.
+the recording ended then; of moments after its end nothing is known. Warm-up is over where the whole recording
+says so. That needs the recording and hardware counters up to each of those moments, and nothing that a look
+or the stacks tell. Whether the verdict is right is not asked here (`judged`).
 """
 
 from __future__ import annotations
@@ -90,18 +91,23 @@ def said(gpu: Mapping[str, Any]) -> Said:
 
 
 def stable_after_s(path: Path, *, cuts_s: Sequence[float] = CUTS_S) -> float | None:
-    """From which of *cuts_s* on the verdict on the recording at *path* stays the same; None: from none."""
+    """
+    From which of *cuts_s* on the verdict on the recording at *path* stays the same.
+
+    None: from none, there is no verdict, or the recording ends before the first of them.
+    """
     recording = open_recording(path)
     seen = recording.observation(recording.gpus[0].index)
     whole = judge(seen)
-    final = whole.verdict.rule if whole.verdict else None
+    final = whole.verdict and whole.verdict.rule
     stable = None
     for cut_s in sorted(cuts_s, reverse=True):
         end_ns = whole.steady.start_ns + round(cut_s * 1e9)
-        if end_ns < seen.end_ns:
-            cut = judge(until(seen, end_ns)).verdict
-            if (cut.rule if cut else None) != final:
-                break
+        if end_ns > seen.end_ns:
+            continue
+        cut = judge(until(seen, end_ns)).verdict
+        if cut is None or cut.rule != final:
+            break
         stable = cut_s
     return stable
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from judged import Score, interval
 
 COLUMNS = (
-    "case", "truth", "verdict", "rank", "named", "promised", "gain", "its interval", "inside", "next limit",
-    "after the fix", "cost", "held up", "stable",
+    "case", "truth", "verdict", "rank", "also told", "named", "promised", "gain", "its interval", "inside",
+    "next limit", "after the fix", "cost", "held up", "stable",
 )  # fmt: skip
 
 
@@ -23,16 +23,17 @@ def cells(score: Score) -> tuple[str, ...]:
         truth,
         score.verdict or "none",
         _healthy_rank(score) if score.healthy else str(score.rank or "not found"),
+        ", ".join(score.strays) or "-",
         _yes(score.named),
         interval(score.promise),
         "-" if gain is None else f"{gain.gain:.2f}",
         f"{gain.low:.2f}-{gain.high:.2f}" if gain is not None and known else "-",
         _yes(score.inside),
-        _yes(score.foreseen),
+        "one of two" if score.one_of_two else _yes(score.foreseen),
         score.after or "-",
         "-" if score.slowdown is None else f"{100 * score.slowdown:+.2f} %",
         f"{score.held_up_s:.1f} s",
-        "-" if score.stable_s is None else f"{score.stable_s:g} s",
+        "-" if score.settled_s is None else f"{score.settled_s:g} s",
     )
 
 

@@ -69,7 +69,7 @@ LINE = 11  # of time.sleep in the made-up program; its statement ends two lines 
 
 
 def test_a_case_that_goes_well_misses_nothing(scorer, case, told, achieved) -> None:
-    base = told(finding("sync_bound", "bad", remedy(READ_BACK)), causes=[cause("/x/train.py", LINE)])
+    base = told(finding("sync_bound", "bad", remedy(READ_BACK)), causes=[cause("/x/x01/train.py", LINE)])
     score = scorer("judged").judged(
         case, base, fixed=told(limits=("the host",)), gain=achieved(4.0), stable_s=5.0
     )
@@ -113,7 +113,7 @@ def test_the_promise_is_that_of_the_remedy_which_is_the_fix(scorer, case, told) 
     of_the_finding = promise(remedy("Fuse.", low=3.0, high=4.0), remedy(READ_BACK))
     assert (of_the_finding.remedy, of_the_finding.low, of_the_finding.high) == (READ_BACK, 2.0, 6.0)
     other = promise(remedy("Fuse.", low=3.0, high=4.0))
-    assert (other.remedy, other.low, other.high) == ("", 2.0, 6.0)
+    assert (other.remedy, other.low, other.high, other.next_limit) == ("", None, None, "the host")
     assert promise(gain=None).width is None
 
 
@@ -128,7 +128,7 @@ def test_a_gain_outside_its_interval_a_limit_not_foreseen_and_a_fix_not_advised_
     assert (score.earned, score.inside, score.foreseen) == (False, False, False)
     assert score.misses == (
         "the fix gains 1.40x",
-        "1.40x is not in the interval 2.00-6.00",
+        "1.40x and nothing is promised",
         "next limit the host, met memory bandwidth",
         "the fix is not among the remedies",
         "trim: lost",
@@ -146,16 +146,45 @@ def test_what_was_not_measured_is_no_miss(scorer, case, told) -> None:
 def test_one_of_two_limits_that_are_named_is_enough(scorer, case, told) -> None:
     base = told(finding("sync_bound", "bad", after="memory bandwidth or the tensor cores"))
     judged = scorer("judged").judged
+    met = judged(case, base, fixed=told(limits=("the tensor cores",)))
+    missed = judged(case, base, fixed=told(limits=("the host",)))
+    alone = judged(case, told(finding("sync_bound")), fixed=told(limits=("the host",)))
 
-    assert judged(case, base, fixed=told(limits=("the tensor cores",))).foreseen
-    assert not judged(case, base, fixed=told(limits=("the host",))).foreseen
+    assert [(score.foreseen, score.one_of_two) for score in (met, missed, alone)] == [
+        (True, True), (False, False), (True, False),
+    ]  # fmt: skip
+    column = scorer("table").COLUMNS.index("next limit")
+    assert [scorer("table").cells(s)[column] for s in (met, missed, alone)] == ["one of two", "no", "yes"]
+    [bar] = [
+        b for b in scorer("summary").bars([met, missed, alone]) if b.words == "the next limit is foreseen"
+    ]
+    assert bar.detail == "2 of 3, 1 as one of two"
+
+
+def test_what_is_told_and_is_not_true_is_shown_and_counted_wherever_it_stands(scorer, case, told) -> None:
+    """Of the made-up case host_starved is another name of the truth, and launch_bound is there too."""
+    judged, truth = scorer("judged").judged, finding("sync_bound")
+    before = judged(case, told(finding("memory_bound"), truth))
+    beside = judged(case, told(truth, finding("launch_bound"), finding("wave_tail"), finding("small_grid")))
+    true = judged(
+        case, told(truth, finding("launch_bound"), finding("thermal", "info"), finding("host_starved"))
+    )
+
+    assert [score.strays for score in (before, beside, true)] == [
+        ("memory_bound",), ("wave_tail", "small_grid"), (),
+    ]  # fmt: skip
+    column = scorer("table").COLUMNS.index("also told")
+    assert scorer("table").cells(beside)[column] == "wave_tail, small_grid"
+    assert scorer("table").cells(true)[column] == "-"
+    found = scorer("summary").rows(scorer("summary").bars([before, beside, true]))
+    assert ("nothing is told that is not true of the program", "33 %", "-", "1 of 3", "no bar") in found
 
 
 # --- named ---
 
 
 def test_a_line_is_named_if_a_reader_is_sent_there_first(scorer, case, told) -> None:
-    stage = {"file": "/x/train.py", "line": LINE, "stage": "load"}
+    stage = {"file": "./train.py", "line": LINE, "stage": "load"}
     heavy = {
         "looks": [{"alike": [{"row": row(0.6, "train.py", LINE)}], "elsewhere": [row(0.2, "train.py", 3)]}]
     }
@@ -164,12 +193,14 @@ def test_a_line_is_named_if_a_reader_is_sent_there_first(scorer, case, told) -> 
         score = scorer("judged").judged(case, told(finding("sync_bound"), **what))
         return score.named, score.told
 
-    assert named(causes=[cause("/x/train.py", LINE), cause("train.py", 3)]) == (True, f"train.py:{LINE}")
+    assert named(causes=[cause("x01/train.py", LINE), cause("train.py", 3)]) == (True, f"train.py:{LINE}")
     assert named(causes=[cause("train.py", LINE + 2)])[0]
     assert named(causes=[cause("train.py", 3, stage)]) == (True, f"train.py:{LINE}")
     assert named(breakdown=heavy) == (True, f"train.py:{LINE}")
     assert named(causes=[cause("train.py", 3), cause("train.py", LINE)]) == (False, "train.py:3")
     assert named(causes=[cause("other.py", LINE)]) == (False, f"other.py:{LINE}")
+    for file in ("torch/train.py", "/train.py", "x01/sub/train.py", "/x02/train.py"):
+        assert named(causes=[cause(file, LINE)]) == (False, f"{file}:{LINE}")
     assert named(causes=[cause("train.py", LINE + 3)])[0] is False
     assert named() == (False, "")
     heavy["looks"][0]["alike"][0]["row"]["time"]["share"] = 0.1
@@ -209,6 +240,21 @@ def test_of_a_healthy_program_silence_is_right(scorer, healthy, told, achieved) 
     assert score.misses == ()
 
 
+def test_of_a_healthy_program_a_change_that_slows_is_no_miss_and_is_said_to(
+    scorer, healthy, told, achieved
+) -> None:
+    silent = told(finding("well_used", "info", gain=None))
+    scores = [scorer("judged").judged(healthy, silent, gain=achieved(gain)) for gain in (0.5, 0.95)]
+
+    assert [(score.earned, score.slows, score.misses) for score in scores] == [
+        (True, True, ()), (True, False, ()),
+    ]  # fmt: skip
+    [bar] = [bar for bar in scorer("summary").bars(scores) if "tempts" in bar.words]
+    assert (bar.words, bar.detail, bar.met) == (
+        "the change that tempts gains nothing, and may slow", "2 of 2, 1 much slower by it", True,
+    )  # fmt: skip
+
+
 def test_of_a_healthy_program_advice_is_a_miss_and_so_is_a_change_that_gains(
     scorer, healthy, told, achieved
 ) -> None:
@@ -236,7 +282,9 @@ def test_trimming_loses_what_changes_the_score(scorer, case, told) -> None:
     assert lost(finding("sync_bound", "bad", advised, gain=(2.05, 5.8), after="x")) == ()
     assert lost(finding("sync_bound", "watch", advised), finding("launch_bound")) == ()
     assert lost(finding("sync_bound", "bad", advised), line=3) == (f"{start}named: True to False",)
-    assert lost(finding("sync_bound", "bad")) == (f"{start}whether the fix is advised: True to False",)
+    assert lost(finding("sync_bound", "bad")) == (
+        f"{start}whether the fix is advised: True to False", f"{start}the promise: 2.00-6.00 to -",
+    )  # fmt: skip
     changed = lost(finding("sync_bound", "bad", advised, gain=(2.2, 6.0)))
     assert changed == (f"{start}the promise: 2.00-6.00 to 2.20-6.00",)
     assert len(lost(finding("sync_bound", "bad", advised, gain=None))) == 1
@@ -270,7 +318,7 @@ def four(scorer, case, healthy, told, achieved):
     return [
         judged(case, right, gain=achieved(4.0), stable_s=3.0),
         replace(judged(case, other, fixed=after, gain=achieved(7.0), stable_s=20.0), case="x02"),
-        replace(judged(case, wrong, fixed=after, gain=achieved(4.0)), case="x03", miss="So."),
+        replace(judged(case, wrong, fixed=after, gain=achieved(4.0), stable_s=3.0), case="x03", miss="So."),
         replace(judged(healthy, silent, stable_s=8.0), case="x04"),
     ]
 
@@ -287,10 +335,13 @@ def test_the_bars_count_the_cases_to_which_they_apply(scorer, four) -> None:
         "the median interval is no wider than": ("2 intervals", False),
         "the next limit is foreseen": ("1 of 2", False),
         "the fix gains what a fix has to": ("3 of 3", True),
-        "the change that tempts gains nothing": ("0 of 0", None),
-        "the verdict is stable 15 s after warm-up": ("2 of 4", False),
+        "the change that tempts gains nothing, and may slow": ("0 of 0", None),
+        "nothing is told that is not true of the program": ("3 of 3", None),
+        "the verdict is right and stable 15 s after warm-up": ("2 of 4", False),
     }
     assert len(scorer("summary").bars(four, with_stable=False)) == len(bars) - 1
+    stable = scorer("table").COLUMNS.index("stable")
+    assert [scorer("table").cells(score)[stable] for score in four] == ["3 s", "20 s", "-", "8 s"]
 
 
 def test_the_confusion_has_a_row_for_each_truth_and_wrong_verdicts_in_bold(scorer, four) -> None:
@@ -329,7 +380,7 @@ def test_the_page_has_every_case_and_every_miss_with_its_reason(scorer, four, ca
 
     assert "4 cases were measured, 1 of them healthy: 2026-11-30 to 2026-12-02, NVIDIA H200." in page
     assert (
-        "| `x01` | A made-up case | sync_bound | sync_bound | 1 | yes | 2.00-6.00 | 4.00 (3.80-4.20) |"
+        "| `x01` | A made-up case | sync_bound | sync_bound | 1 | - | yes | 2.00-6.00 | 4.00 (3.80-4.20) |"
         in page
     )
     assert "| `x02` | A made-up case | sync_bound | (host_starved) | 1 |" in page
@@ -338,7 +389,10 @@ def test_the_page_has_every_case_and_every_miss_with_its_reason(scorer, four, ca
     assert "7.00x is not in the interval 2.00-6.00. No reason is known yet." in page
     assert "- `x09` Not yet" in page
     assert "\n- `x01`" not in page
-    assert "Of 2 gains 1 lie in the promised interval, 0 below and 1 above it." in page
+    assert (
+        "Of 2 gains 1 lie in the promised interval, 0 below and 1 above it. Of 1 more nothing was promised."
+        in page
+    )
 
 
 def test_without_anything_measured_the_page_says_so(scorer, case) -> None:

@@ -84,6 +84,24 @@ def test_a_verdict_is_stable_from_when_on_it_stays_the_same(scorer, monkeypatch)
     assert replayed.stable_after_s(path, cuts_s=(3.0, 5.0)) is None
 
 
+def test_no_verdict_is_not_stable_nor_is_one_at_a_moment_that_was_not_recorded(scorer, monkeypatch) -> None:
+    replayed = scorer("replayed")
+    path = RECORDINGS / "fp32_gemm"
+    judge = replayed.judge
+
+    assert replayed.stable_after_s(path, cuts_s=(3.0, 500.0)) == 3.0
+    assert replayed.stable_after_s(path, cuts_s=(500.0,)) is None
+    for silent_before_s in (6.0, 500.0):
+
+        def late(seen, silent_before_s=silent_before_s):
+            found = judge(seen)
+            silent = seen.end_ns - found.steady.start_ns < silent_before_s * 1e9
+            return replace(found, verdict=None) if silent else found
+
+        monkeypatch.setattr(replayed, "judge", late)
+        assert replayed.stable_after_s(path, cuts_s=(3.0, 8.0)) == (8.0 if silent_before_s == 6.0 else None)
+
+
 def test_a_recording_that_is_cut_holds_nothing_later(scorer) -> None:
     replayed = scorer("replayed")
     recording = replayed.open_recording(RECORDINGS / "_stacks" / "birch")
