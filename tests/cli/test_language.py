@@ -105,4 +105,5 @@ def test_files_for_programs_are_english_in_any_language(tmp_path: Path) -> None:
     made = sorted(path.name for path in (tmp_path / "en").iterdir())
     same = [n for n in made if (tmp_path / "en" / n).read_bytes() == (tmp_path / "zh" / n).read_bytes()]
 
-    assert [name for name in made if name not in same] == ["report.html"]
+    other = {name for name in made if name not in same} - {"timeline.png"}  # Chinese where a font has it
+    assert other == {"report.html"}
