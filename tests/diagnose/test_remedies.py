@@ -6,7 +6,16 @@ import pytest
 
 from perfzero.diagnose.evidence import collect
 from perfzero.diagnose.remedies import remedies_for
-from perfzero.diagnose.thresholds import BOTH_WAYS, CPU_COMPUTES, LINK_FULL, RUNQUEUE, THROTTLED
+from perfzero.diagnose.thresholds import (
+    BOTH_WAYS,
+    CPU_COMPUTES,
+    FEW_WARPS,
+    LINK_FULL,
+    READ_ONLY,
+    RUNQUEUE,
+    TENSOR_UNUSED,
+    THROTTLED,
+)
 from perfzero.sources.synthetic import Phase, observe
 from perfzero.words.said import say
 
@@ -81,3 +90,43 @@ def test_where_copies_fill_the_link_less_is_copied_before_anything_is_overlapped
     full, half = order(1.05 * LINK_FULL.value), order(0.45)
     assert full == [say("try.copy_less"), say("try.overlap_copies")]
     assert half == full[::-1]
+
+
+PRODUCT = {
+    "gr_active": 1.0, "sm_active": 0.95, "tensor_active": 0.35, "launches": 60.0,
+    "dram_read_bytes": 4.0e12, "dram_write_bytes": 0.06e12, "warps_active": 0.1,
+}  # fmt: skip
+"""Whose tiles follow each other along a row, so that its weights pass 64 times."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, True),
+        ({"tensor_active": 0.9 * TENSOR_UNUSED.value}, False),  # weights that are read for each token
+        ({"dram_write_bytes": 1.1 * READ_ONLY.value * 4.0e12}, False),  # results handed on through memory
+    ],
+)
+def test_tiles_are_put_in_order_where_products_only_read(changes: dict[str, float], expected: bool) -> None:
+    found = offered("memory_bound", (Phase(0.01, {**PRODUCT, **changes}),))
+
+    assert (say("try.tile_order") in found) is expected
+
+
+@pytest.mark.parametrize(
+    ("warps", "idle_s", "expected"),
+    [(0.9, 0.0, True), (0.9, 0.02, True), (1.1, 0.0, False), (1.1, 0.02, False)],
+)
+def test_more_is_kept_under_way_where_busy_sms_have_few_warps(
+    warps: float, idle_s: float, expected: bool
+) -> None:
+    work = Phase(0.01, {**PRODUCT, "warps_active": warps * FEW_WARPS.value})
+    cycle = (work, Phase(idle_s)) if idle_s else (work,)
+
+    assert (say("try.more_under_way") in offered("latency_bound", cycle)) is expected
+
+
+def test_where_nobody_counted_warps_nothing_is_said_of_them() -> None:
+    work = {name: value for name, value in PRODUCT.items() if name != "warps_active"}
+
+    assert say("try.more_under_way") not in offered("latency_bound", (Phase(0.01, work),))

@@ -27,6 +27,8 @@ the GPU's busy time, or it does not. Where the trace does not say it beyond doub
     traffic          the modules that move most of the bytes (`traffic.py`)
     serial_gradient, pairwise
                      kernels that are many times slower than another way to the same result (`roundabout.py`)
+    slow_convolutions
+                     convolutions whose kernels are of a slow algorithm (`algorithms.py`)
     compile, graph, pageable, pinned_source, training, fills, clears_gradients
                      what is done already, or not there (`done.py`)
 
@@ -46,6 +48,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
 
+from perfzero.attribute.algorithms import detours
 from perfzero.attribute.aligning import left_when_aligned
 from perfzero.attribute.breakdown import OPTIMIZER_ROW, Breakdown, Call, CallRow
 from perfzero.attribute.done import FEW_LAUNCHES, compiled, copied, filled, graphed, trained
@@ -118,6 +121,7 @@ def conditions(breakdown: Breakdown) -> Mapping[Topic, Condition]:
         *copied(breakdown),
         *filled(breakdown, unknown),
         *roundabout(breakdown),
+        detours(breakdown),
     )
     return MappingProxyType({one.topic: one for one in told if one is not None})
 

@@ -37,6 +37,7 @@ Topic = Literal[
     "clears_gradients",
     "serial_gradient",
     "pairwise",
+    "slow_convolutions",
 ]
 
 Why = Literal[

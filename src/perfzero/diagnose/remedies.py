@@ -20,13 +20,16 @@ from perfzero.diagnose.thresholds import (
     BOTH_WAYS,
     CPU_COMPUTES,
     CPU_FULL,
+    FEW_WARPS,
     GC_STALL,
     HEADROOM,
     HOST_LATE,
     IO_WAIT,
     LATE_THROUGHOUT,
     LINK_FULL,
+    READ_ONLY,
     RUNQUEUE,
+    TENSOR_UNUSED,
     THROTTLED,
     WRITE_HEAVY,
 )
@@ -119,6 +122,17 @@ def reads_disk(e: Evidence) -> bool:
 def write_heavy(e: Evidence) -> bool:
     """More DRAM writes than reads."""
     return e.level("dram_write_bytes") >= WRITE_HEAVY.value * e.level("dram_read_bytes")
+
+
+def reads_for_products(e: Evidence) -> bool:
+    """Hardly anything is written, and the tensor cores work with what is read."""
+    writes, reads = e.level("dram_write_bytes"), e.level("dram_read_bytes")
+    return writes < READ_ONLY.value * reads and e.while_busy("tensor_active") >= TENSOR_UNUSED.value
+
+
+def few_warps(e: Evidence) -> bool:
+    """An SM has so few warps that nobody works while they wait."""
+    return e.while_busy("warps_active") < FEW_WARPS.value
 
 
 def reads_host(e: Evidence) -> bool:
@@ -491,6 +505,15 @@ OFFERS: tuple[Offer, ...] = (
         always,
     ),
     Offer(
+        "memory_bound",
+        Remedy(
+            say("try.tile_order"),
+            (say("need.own_or_autotuned"), say("need.read_again")),
+            say("worked.bytes_down"),
+        ),
+        reads_for_products,
+    ),
+    Offer(
         "l2_bound",
         Remedy(
             say("try.larger_tiles"),
@@ -652,6 +675,15 @@ OFFERS: tuple[Offer, ...] = (
         always,
     ),
     Offer(
+        "latency_bound",
+        Remedy(
+            say("try.more_under_way"),
+            (say("need.own_or_autotuned"),),
+            say("worked.warps_up"),
+        ),
+        few_warps,
+    ),
+    Offer(
         "comm_exposed",
         Remedy(
             say("try.overlap_backward"),
@@ -721,6 +753,18 @@ SEEN_ONLY: tuple[Offer, ...] = tuple(
             topic="pairwise",
         ),
     )
+) + tuple(
+    Offer(
+        rule,
+        Remedy(
+            say("try.time_algorithms"),
+            (say("need.fixed_shapes"),),
+            say("worked.towards_roof"),
+            topic="slow_convolutions",
+        ),
+        always,
+    )
+    for rule in ("latency_bound", "tensor_starved", "memory_bound", "small_grid")
 )
 """
 What is offered only where a look shows its topic: one operator that nobody supposes from outside. One warp

@@ -498,6 +498,14 @@ TAIL_WATCH = Threshold("tail_watch", 0.20, "ratio", "A fifth of all SM time is w
 LATENCY_WATCH = Threshold(
     "latency_watch", 0.25, "ratio", "A quarter of the time at no roof at all is worth a look.", CHOICE
 )
+FEW_WARPS = Threshold(
+    "few_warps",
+    0.15,
+    "ratio",
+    "Nine warps an SM, of 64. Products do with 0.08 to 0.14, for each of their warps asks for much at once; "
+    "where nothing is at a roof so few are a reason.",
+    H200,
+)
 SM_GOOD = Threshold("sm_good", 0.80, "ratio", "SM activity of 0.8 is necessary, though not sufficient.", DCGM)
 SM_DOCUMENT = Threshold(
     "sm_document",

@@ -117,6 +117,7 @@ SUPPOSING: Mapping[Topic, str] = {
     "fused_attention": say("seen_gain"),
     "pairwise": say("pairwise_gain"),
     "serial_gradient": say("serial_gain"),
+    "slow_convolutions": say("timed_gain"),
 }
 """What a gain supposes that comes of what a remedy leaves of the time, by its topic."""
 

@@ -188,6 +188,17 @@ REMEDIES: Mapping[str, str] = {
     "worked.ctxsw_zero": "ctxsw falls to 0.",
     "try.reseat": "Have the board reseated or the slot and riser checked.",
     "worked.link_full": "pcie_generation and pcie_width reach their maximum.",
+    "try.tile_order": (
+        "Take tiles in an order in which those that run at once share rows and columns (in groups of rows, "
+        "swizzled), or larger tiles."
+    ),
+    "need.read_again": "a product reads its matrices several times over",
+    "try.more_under_way": (
+        "Keep more under way on each SM: more warps per block, larger tiles, more stages, or more blocks by "
+        "splitting the long dimension (split-K, split-KV)."
+    ),
+    "worked.warps_up": "warps_active rises, and some resource moves towards its roof.",
+    "try.time_algorithms": "Let cuDNN time its algorithms: torch.backends.cudnn.benchmark = True.",
     "try.one_thread": (
         "Give each worker one thread: OMP_NUM_THREADS=1, OPENBLAS_NUM_THREADS=1 and MKL_NUM_THREADS=1 before "
         "workers start."

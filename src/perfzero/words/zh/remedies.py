@@ -140,6 +140,14 @@ REMEDIES: Mapping[str, str] = {
     "worked.ctxsw_zero": "ctxsw 降到 0。",
     "try.reseat": "请人重新插紧板卡，或检查插槽和转接卡。",
     "worked.link_full": "pcie_generation 和 pcie_width 达到最大值。",
+    "try.tile_order": "调整分块的次序，让同时运行的分块共用行和列（按行分组、swizzle），或加大分块。",
+    "need.read_again": "矩阵乘把矩阵读了好几遍",
+    "try.more_under_way": (
+        "让每个 SM 上同时有更多工作：每个线程块更多 warp、更大的分块、更多级流水，或切分长维度"
+        "（split-K、split-KV）以增加线程块。"
+    ),
+    "worked.warps_up": "warps_active 上升，某种资源向其屋顶靠近。",
+    "try.time_algorithms": "让 cuDNN 实测各种算法：torch.backends.cudnn.benchmark = True。",
     "try.one_thread": (
         "每个工作进程只用一个线程：在工作进程启动前设置 OMP_NUM_THREADS=1、OPENBLAS_NUM_THREADS=1 和 "
         "MKL_NUM_THREADS=1。"
