@@ -363,10 +363,10 @@ def test_a_clock_that_may_be_off_by_seconds_is_not_searched_that_far() -> None:
 
 def test_hundreds_of_deep_stacks_take_no_longer_than_their_frames() -> None:
     stacks = [tuple((k * 97 + n) % 5_000 for n in range(512)) for k in range(400)]
-    began = time.perf_counter()
+    began = time.process_time()
     found = with_stacks(FRAMES, stacks)
 
-    assert time.perf_counter() - began < 5.0  # a quarter of a second; it was minutes
+    assert time.process_time() - began < 5.0  # a quarter of a second; it was minutes
     assert found.moments >= 2_000
     assert all(len(cause.path) <= DEEPEST for cause in found.causes)
 
