@@ -791,7 +791,9 @@ def test_a_compiled_network_in_16_bits_that_memory_limits_is_not_told_to_compile
     before = with_remedies(starved, *offered("memory_bound"))
     after = settled(before, {**seen, "compile": COMPILED})
 
-    assert [remedy.text for remedy in remedies(after)] == [say("try.fused_or_8bit_optimizer")]
+    # What a look does not settle is for kernels of one's own, and offered where counters call for it.
+    left = [say("try.fused_or_8bit_optimizer"), say("try.tile_order")]
+    assert [remedy.text for remedy in remedies(after)] == left
     assert after.verdict is not None
     assert after.verdict.because[-1] == say("compiled_already", share="57 %")
 
