@@ -87,6 +87,7 @@ def test_transposes_without_a_convolution_in_nchw_leave_it_open(tmp_path: Path) 
     [
         "fmha_cutlassF_bf16_aligned_64x128_rf_sm80",
         "nvjet_sm90_tst_64x32_64x16_4x1_v_bz_splitK_bias_TNT",
+        "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize256x128x8_stage3_warpsize4x2x1_ffma_aligna4",
         "loop_convert_multiply_fusion",
         "cudnn_generated_fort_native_sdpa_sm90_flash_fprop",
     ],
@@ -102,6 +103,7 @@ def test_a_replay_in_which_nothing_convolves_does_not_need_channels_last(tmp_pat
     ("operator", "kernel", "dtype"),
     [
         ("", "sm90_xmma_fprop_implicit_gemm_f32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x128x32", BF16),
+        ("", "sm80_xmma_implicit_gemm_f16f16_f16f32_f32_tilesize128x128x32_stage3_warpsize2x2x1", BF16),
         ("", "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 128, true, 1, true>", BF16),
         ("", "triton_poi_fused_convolution_relu_0", BF16),
         ("mine::conv", "elses", BF16),

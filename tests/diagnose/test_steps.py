@@ -79,3 +79,12 @@ def test_without_counters_three_of_four_are_unknown(program):
     steps = judge(program("fp32_gemm", tier="nvml", board={"smi_utilization": 0.3})).steps
 
     assert [step.answer for step in steps] == ["yes", "unknown", "unknown", "unknown"]
+
+
+def test_what_gpm_alone_tells_of_the_fp32_pipe_is_called_arithmetic(program):
+    """It leaves out what else the pipe does, as the integers of addresses."""
+    whole, part = (judge(program("fp32_gemm", tier=tier)).steps[3].text for tier in ("pm", "gpm"))
+
+    assert ", the FP32 pipe " in whole
+    assert ", FP32 arithmetic " in part
+    assert "pipe" not in part

@@ -101,11 +101,13 @@ ON_SCORES = frozenset({
 
 TRANSPOSES = ("nchwtonhwc", "nhwctonchw")
 
-CONVOLVES = re.compile(r"(?!.*sdpa).*(conv(?!ert)|fprop|[dw]grad|winograd|nchw|nhwc|im2col|cudnn)")
+CONVOLVES = re.compile(r"(?!.*sdpa).*(conv(?!ert)|implicit|fprop|[dw]grad|winograd|nchw|nhwc|im2col|cudnn)")
 """
 In the names of kernels, small letters: those of convolutional networks. Of a ResNet-50 on an H200 all of
 cuDNN's kernels have one of these but some that multiply matrices (`cutlass_80_tensorop_s1688gemm`), and no
-network has such convolutions only. XLA's `convert` is none, and cuDNN's attention has `sdpa` in its name.
+network has such convolutions only. Some say no more than that they are an implicit product
+(`sm80_xmma_implicit_gemm_`), which a convolution is to cuDNN. XLA's `convert` is none, and cuDNN's attention
+has `sdpa` in its name.
 """
 
 

@@ -212,7 +212,10 @@ def tensor_cores(e: Evidence, facts: Mapping[str, Fact]) -> StepAnswer:
     while_busy = e.while_busy("tensor_active")
     pipe = ""
     if math.isfinite(e.level(e.fma_pipe)):
-        pipe = say("steps.fp32_pipe", share=percent(e.while_busy(e.fma_pipe)))
+        share = percent(e.while_busy(e.fma_pipe))
+        # What GPM tells is a part of what the pipe does, so of the pipe it is a lower bound only.
+        whole = e.fma_pipe == "fma_active"
+        pipe = say("steps.fp32_pipe", share=share) if whole else say("steps.fp32_arithmetic", share=share)
     text = say("steps.tensor_in_use", share=percent(while_busy), pipe=pipe)
     for rule, what in ((fp32_path, "FP32"), (fp64_path, "FP64")):
         found = rule(e)

@@ -263,6 +263,7 @@ VERDICTS: Mapping[str, str] = {
     "steps.tensor_unmeasured": "tensor activity was not measured",
     "answer.not_needed": "not needed",
     "steps.fp32_pipe": ", the FP32 pipe {share}",
+    "steps.fp32_arithmetic": ", FP32 arithmetic {share}",
     "steps.tensor_in_use": "in use {share} of the busy time{pipe}",
     "steps.matrix_work": "{text} · {what} matrix work {share} of the time",
     "steps.nothing_for_them": "{text} · nothing seen that could use them",

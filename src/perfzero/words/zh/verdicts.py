@@ -212,6 +212,7 @@ VERDICTS: Mapping[str, str] = {
     "steps.tensor_unmeasured": "未测到张量核心的活动",
     "answer.not_needed": "用不上",
     "steps.fp32_pipe": "，FP32 流水线 {share}",
+    "steps.fp32_arithmetic": "，FP32 运算 {share}",
     "steps.tensor_in_use": "忙碌时间中有 {share} 在用{pipe}",
     "steps.matrix_work": "{text} · {what} 矩阵运算占时间的 {share}",
     "steps.nothing_for_them": "{text} · 没有看到用得上它们的工作",
