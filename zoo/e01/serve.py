@@ -35,7 +35,7 @@ def main():
     else:
         threading.Thread(target=frontend, daemon=True).start()
 
-    batch, width, depth = (1024, 4096, 24) if device == "cuda" else (64, 256, 4)
+    batch, width, depth = (1024, 4096, 12) if device == "cuda" else (64, 256, 4)
     wide, layers = 4 * width, []
     with torch.device(device):
         for _ in range(depth):
