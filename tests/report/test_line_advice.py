@@ -10,7 +10,7 @@ import pytest
 from perfzero.attribute.host_activity import Activity, Stage
 from perfzero.attribute.stacks import Cause, HostCauses, StageShare
 from perfzero.diagnose.remedies import OFFERS
-from perfzero.diagnose.thresholds import WORKER_BUSY
+from perfzero.diagnose.thresholds import CPU_COMPUTES, WORKER_BUSY
 from perfzero.diagnose.verdict import Diagnosis, Fact, Remedy
 from perfzero.report.line_advice import ADVICE, MOSTLY
 from perfzero.report.settled import with_lines
@@ -181,12 +181,35 @@ def test_a_host_that_computes_on_many_cores_in_torch_is_not_told_to_launch_less(
     starved: Diagnosis, rule: str, activity: Activity
 ) -> None:
     on_gpu = next(o.remedy for o in OFFERS if (o.rule, o.remedy.text) == (rule, say("try.compute_on_gpu")))
-    remedies = told(starved, rule, host(activity), OTHER, on_gpu, LOOK)
+    cores = CPU_COMPUTES.value
+    remedies = told(starved, rule, host(activity), OTHER, on_gpu, LOOK, host_tree_cpu=cores)
 
     assert texts(remedies) == [say("try.compute_on_gpu"), "Other."]
     assert remedies[0].seen.startswith(LINE)
     assert remedies[0].needs == on_gpu.needs
     assert texts(told(starved, "host_starved", host("python"), on_gpu, LOOK))[0] == say("try.less_at_line")
+
+
+def test_a_thread_that_holds_the_gil_is_moved_away_from_launches_that_come_too_late(
+    starved: Diagnosis,
+) -> None:
+    assert texts(told(starved, "launch_bound", host("gil"), OTHER)) == [say("try.other_process"), "Other."]
+    assert say("try.other_process") not in texts(told(starved, "launch_bound", host("launching"), OTHER))
+
+
+@pytest.mark.parametrize(
+    ("tree", "expected"), [(1.0, True), (float("nan"), True), (CPU_COMPUTES.value, False)]
+)
+def test_a_host_that_launches_for_milliseconds_on_one_core_may_time_algorithms(
+    starved: Diagnosis, tree: float, expected: bool
+) -> None:
+    remedies = told(starved, "host_starved", host("launching"), OTHER, LOOK, host_tree_cpu=tree)
+    found = [remedy for remedy in remedies if remedy.text == say("try.no_timing")]
+
+    assert bool(found) is expected
+    assert all(remedy.needs == (say("need.benchmark_on"),) for remedy in found)
+    assert remedies[0].text == say("try.launch_less_there")
+    assert say("try.no_timing") not in texts(told(starved, "host_starved", host("python"), LOOK))
 
 
 def test_a_finding_of_busy_time_is_left_alone(starved: Diagnosis) -> None:

@@ -139,6 +139,12 @@ IN_OTHER_WORDS: Mapping[str, Mapping[str, str]] = {
     say("try.index_batch"): {
         "other": say("try.index_batch.other"),
     },
+    say("try.no_timing"): {
+        "other": say("try.no_timing.other"),
+    },
+    say("need.benchmark_on"): {
+        "other": say("need.benchmark_on.other"),
+    },
     say("try.stop_compiling"): {
         "jax": say("try.stop_compiling.jax"),
         "other": say("try.stop_compiling.other"),

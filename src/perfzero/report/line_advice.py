@@ -12,6 +12,9 @@ time, the first line does one of the activities, and what else is known agrees:
     tokenising         most of the time goes to text
     picking            single samples are taken out of what lies in memory, and put together again
     compiling          the program compiles while it works
+    gil                another thread holds it, whatever else the host is found to be late with
+    launching          whole milliseconds without work, though a launch takes microseconds: cuDNN may be
+                       timing its algorithms for another size of images, in calls that are not seen to
     python             between two steps the host works on what the GPU has computed, or on what it will need
 
 Left out, since stacks do not show it: garbage collection that Python starts by itself, which shows as the
@@ -27,7 +30,7 @@ from typing import Literal
 
 from perfzero.attribute.causes import Cause
 from perfzero.attribute.host_activity import Activity, Stage
-from perfzero.diagnose.thresholds import WORKER_BUSY
+from perfzero.diagnose.thresholds import CPU_COMPUTES, WORKER_BUSY
 from perfzero.diagnose.verdict import Fact, Remedy
 from perfzero.words.said import say
 
@@ -71,6 +74,11 @@ def _waits_for_storage(cause: Cause, facts: Mapping[str, Fact]) -> bool:
     return _takes(cause, "reading") and each < WORKER_BUSY.value
 
 
+def _calls_one_core(_: Cause, facts: Mapping[str, Fact]) -> bool:
+    """Whether no other core is busy: where several are, they compute what the program calls."""
+    return "host_tree_cpu" not in facts or not facts["host_tree_cpu"].value >= CPU_COMPUTES.value
+
+
 ADVICE: tuple[Advice, ...] = (
     Advice(Remedy(say("try.keep_workers"), (), _GPU_UP), _LATE, frozenset({"starting workers"}), "instead"),
     Advice(
@@ -100,6 +108,11 @@ ADVICE: tuple[Advice, ...] = (
     Advice(
         Remedy(say("try.overlap_line"), (say("need.next_step_independent"),), _GPU_UP),
         frozenset({"host_starved", "sync_bound"}), frozenset({"python", "tokenising", "logging"}), "after",
+    ),
+    Advice(Remedy(say("try.other_process"), (), _GPU_UP), frozenset({"launch_bound"}), frozenset({"gil"})),
+    Advice(
+        Remedy(say("try.no_timing"), (say("need.benchmark_on"),), _GPU_UP),
+        frozenset({"host_starved", "periodic_stall"}), frozenset({"launching"}), "after", _calls_one_core,
     ),
 )  # fmt: skip
 

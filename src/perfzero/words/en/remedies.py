@@ -199,6 +199,11 @@ REMEDIES: Mapping[str, str] = {
     ),
     "worked.warps_up": "warps_active rises, and some resource moves towards its roof.",
     "try.time_algorithms": "Let cuDNN time its algorithms: torch.backends.cudnn.benchmark = True.",
+    "try.no_timing": (
+        "Do not have cuDNN time its algorithms for each new size: torch.backends.cudnn.benchmark = False, "
+        "or a few fixed sizes."
+    ),
+    "need.benchmark_on": "it is a convolutional network with cudnn.benchmark on, and sizes change",
     "try.one_thread": (
         "Give each worker one thread: OMP_NUM_THREADS=1, OPENBLAS_NUM_THREADS=1 and MKL_NUM_THREADS=1 before "
         "workers start."
@@ -343,4 +348,6 @@ REMEDIES: Mapping[str, str] = {
     "try.stop_compiling.other": (
         "Stop compiling again and again: lengths padded to a few sizes, numbers that change as arguments."
     ),
+    "try.no_timing.other": "Keep to a few fixed sizes, so that kernels are chosen once for each.",
+    "need.benchmark_on.other": "kernels are chosen anew for each size, and sizes change",
 }

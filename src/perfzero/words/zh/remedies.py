@@ -148,6 +148,11 @@ REMEDIES: Mapping[str, str] = {
     ),
     "worked.warps_up": "warps_active 上升，某种资源向其屋顶靠近。",
     "try.time_algorithms": "让 cuDNN 实测各种算法：torch.backends.cudnn.benchmark = True。",
+    "try.no_timing": (
+        "不要让 cuDNN 为每个新尺寸实测各种算法：torch.backends.cudnn.benchmark = False，"
+        "或只用少数几种固定尺寸。"
+    ),
+    "need.benchmark_on": "这是开启了 cudnn.benchmark 的卷积网络，且尺寸会变",
     "try.one_thread": (
         "每个工作进程只用一个线程：在工作进程启动前设置 OMP_NUM_THREADS=1、OPENBLAS_NUM_THREADS=1 和 "
         "MKL_NUM_THREADS=1。"
@@ -259,4 +264,6 @@ REMEDIES: Mapping[str, str] = {
         'jax.config.update("jax_log_compiles", True) 会指出编译了什么。'
     ),
     "try.stop_compiling.other": "不要反复编译：长度补齐到少数几种，会变的数值作为参数传入。",
+    "try.no_timing.other": "只用少数几种固定尺寸，使每种尺寸的内核只需选择一次。",
+    "need.benchmark_on.other": "每个尺寸都要重新选择内核，且尺寸会变",
 }
