@@ -116,6 +116,7 @@ def test_what_is_there_for_the_line_comes_after_and_nothing_is_looked_up(starved
         ("loader", {"collating": 0.3, "picking": 0.3}, "try.index_batch"),
         ("starting workers", {}, "try.keep_workers"),
         ("compiling", {}, "try.stop_compiling"),
+        ("allocator", {}, "try.keep_cache"),
     ],
 )
 def test_each_kind_of_work_has_its_own_way_out(
@@ -135,6 +136,7 @@ def test_each_kind_of_work_has_its_own_way_out(
         ("loader", {"picking": 0.2, "augmenting": 0.8}, "try.index_batch"),
         ("loader", {}, "try.keep_workers"),
         ("python", {}, "try.stop_compiling"),
+        ("launching", {}, "try.keep_cache"),
     ],
 )
 def test_other_work_has_not(
@@ -146,7 +148,7 @@ def test_other_work_has_not(
 
 
 @pytest.mark.parametrize("rule", ["host_starved", "sync_bound", "periodic_stall"])
-@pytest.mark.parametrize("activity", ["compiling", "starting workers"])
+@pytest.mark.parametrize("activity", ["compiling", "starting workers", "allocator"])
 def test_of_a_line_that_compiles_or_starts_processes_nothing_else_is_said(
     starved: Diagnosis, rule: str, activity: Activity
 ) -> None:

@@ -139,6 +139,9 @@ IN_OTHER_WORDS: Mapping[str, Mapping[str, str]] = {
     say("try.index_batch"): {
         "other": say("try.index_batch.other"),
     },
+    say("try.keep_cache"): {
+        "other": say("try.keep_cache.other"),
+    },
     say("try.no_timing"): {
         "other": say("try.no_timing.other"),
     },

@@ -11,6 +11,7 @@ time, the first line does one of the activities, and what else is known agrees:
                        is work of the CPU, and another disk would not help
     tokenising         most of the time goes to text
     picking            single samples are taken out of what lies in memory, and put together again
+    allocator          the program gives device memory back within its loop
     compiling          the program compiles while it works
     gil                another thread holds it, whatever else the host is found to be late with
     launching          whole milliseconds without work, though a launch takes microseconds: cuDNN may be
@@ -108,6 +109,10 @@ ADVICE: tuple[Advice, ...] = (
     Advice(
         Remedy(say("try.overlap_line"), (say("need.next_step_independent"),), _GPU_UP),
         frozenset({"host_starved", "sync_bound"}), frozenset({"python", "tokenising", "logging"}), "after",
+    ),
+    Advice(
+        Remedy(say("try.keep_cache"), (), _GPU_UP),
+        _LATE | {"launch_bound"}, frozenset({"allocator"}), "instead",
     ),
     Advice(Remedy(say("try.other_process"), (), _GPU_UP), frozenset({"launch_bound"}), frozenset({"gil"})),
     Advice(

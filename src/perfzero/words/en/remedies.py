@@ -204,6 +204,10 @@ REMEDIES: Mapping[str, str] = {
         "or a few fixed sizes."
     ),
     "need.benchmark_on": "it is a convolutional network with cudnn.benchmark on, and sizes change",
+    "try.keep_cache": (
+        "Leave the allocator's cache alone: no empty_cache() and no statistics of it within the loop. Memory "
+        "that it keeps is used again, and giving it back to CUDA waits for the GPU."
+    ),
     "try.one_thread": (
         "Give each worker one thread: OMP_NUM_THREADS=1, OPENBLAS_NUM_THREADS=1 and MKL_NUM_THREADS=1 before "
         "workers start."
@@ -350,4 +354,5 @@ REMEDIES: Mapping[str, str] = {
     ),
     "try.no_timing.other": "Keep to a few fixed sizes, so that kernels are chosen once for each.",
     "need.benchmark_on.other": "kernels are chosen anew for each size, and sizes change",
+    "try.keep_cache.other": "Keep device memory and use it again: giving it back to CUDA waits for the GPU.",
 }

@@ -153,6 +153,10 @@ REMEDIES: Mapping[str, str] = {
         "或只用少数几种固定尺寸。"
     ),
     "need.benchmark_on": "这是开启了 cudnn.benchmark 的卷积网络，且尺寸会变",
+    "try.keep_cache": (
+        "不要动分配器的缓存：循环里不要 empty_cache()，也不要读取其统计。它留下的显存会再次使用，还给 CUDA "
+        "则要等 GPU。"
+    ),
     "try.one_thread": (
         "每个工作进程只用一个线程：在工作进程启动前设置 OMP_NUM_THREADS=1、OPENBLAS_NUM_THREADS=1 和 "
         "MKL_NUM_THREADS=1。"
@@ -266,4 +270,5 @@ REMEDIES: Mapping[str, str] = {
     "try.stop_compiling.other": "不要反复编译：长度补齐到少数几种，会变的数值作为参数传入。",
     "try.no_timing.other": "只用少数几种固定尺寸，使每种尺寸的内核只需选择一次。",
     "need.benchmark_on.other": "每个尺寸都要重新选择内核，且尺寸会变",
+    "try.keep_cache.other": "保留显存并重复使用：还给 CUDA 要等 GPU。",
 }
