@@ -86,7 +86,10 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`turn_s`: how long a turn takes at least, where the program does not do the same in each second."""
+    """
+    `turn_s`: how long a turn takes at least, where the program does not do the same in each second. `miss`:
+    why something is still wrong. `first`: what was wrong when it was first measured, and is mended since.
+    """
 
     id: str
     folder: Path
@@ -101,6 +104,7 @@ class Case:
     named: Named | None
     fix: Fix
     miss: str
+    first: str
 
     @property
     def path(self) -> Path:
@@ -247,6 +251,7 @@ def _case(folder: Path, reader: _Reader) -> Case:
     program, arguments = reader.text("program"), reader.texts("arguments")
     seconds, turn_s = reader.number("seconds"), reader.number("turn_seconds", needed=False)
     miss = reader.take("miss", str, "", needed=False)
+    first = reader.take("first", str, "", needed=False)
     truth = reader.table("truth")
     told = Truth(
         healthy=truth.take("healthy", bool, False),
@@ -284,6 +289,7 @@ def _case(folder: Path, reader: _Reader) -> Case:
             arithmetic=fix.text("arithmetic"),
         ),
         miss=miss,
+        first=first,
     )
 
 

@@ -84,6 +84,7 @@ class Score:
     stable_s: float | None
     problems: tuple[str, ...]
     miss: str
+    first: str
     wants_remedy: bool
 
     @property
@@ -209,6 +210,7 @@ def judged(
         stable_s=stable_s,
         problems=problems,
         miss=case.miss,
+        first=case.first,
         wants_remedy=bool(case.fix.remedy) and not truth.healthy,
     )
 

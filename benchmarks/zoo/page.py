@@ -59,7 +59,14 @@ def page(
             "## The bars\n\n",
             table.markdown(summary.rows(summary.bars(scores, with_stable=with_stable))),
         ]
-        parts += ["\n\n", *_cases(scores), *_misses(scores), *_confusion(scores), *_calibration(scores)]
+        parts += [
+            "\n\n",
+            *_cases(scores),
+            *_misses(scores),
+            *_mended(scores),
+            *_confusion(scores),
+            *_calibration(scores),
+        ]
     if unmeasured:
         parts += ["## Not measured yet\n\n", _list(f"`{case.id}` {case.title}" for case in unmeasured), "\n"]
     return "".join(parts).rstrip("\n") + "\n"
@@ -111,6 +118,19 @@ def _misses(scores: Sequence[Score]) -> list[str]:
 def _miss(score: Score) -> str:
     reason = score.miss or "No reason is known yet."
     return f"`{score.case}` {score.title}: {'; '.join(score.misses)}. {reason}"
+
+
+def _mended(scores: Sequence[Score]) -> list[str]:
+    taught = [score for score in scores if score.first]
+    if not taught:
+        return []
+    words = (
+        "## What these recordings taught\n\n"
+        f"Of {len(taught)} of the {len(scores)} cases something was wrong when they were first judged. The "
+        "rules were changed with these very recordings, so what the table says of it now is no proof of "
+        "them.\n\n"
+    )
+    return [words, _list(f"`{score.case}` {score.title}: {score.first}" for score in taught), "\n\n"]
 
 
 def _confusion(scores: Sequence[Score]) -> list[str]:

@@ -395,6 +395,16 @@ def test_the_page_has_every_case_and_every_miss_with_its_reason(scorer, four, ca
     )
 
 
+def test_the_page_says_which_cases_taught_the_rules_that_judge_them(scorer, four) -> None:
+    page = scorer("page").page
+    taught = [replace(score, first="Nothing was promised." if score.case == "x03" else "") for score in four]
+    about = {"unmeasured": [], "dates": ["2026-11-30"], "hardware": ["NVIDIA H200"]}
+
+    assert "Of 1 of the 4 cases something was wrong" in page(taught, **about)
+    assert f"- `x03` {four[2].title}: Nothing was promised." in page(taught, **about)
+    assert "What these recordings taught" not in page(four, **about)
+
+
 def test_without_anything_measured_the_page_says_so(scorer, case) -> None:
     page = scorer("page").page([], unmeasured=[case], dates=(), hardware=())
 
