@@ -143,8 +143,18 @@ def test_a_handful_of_samples_is_too_few():
     assert judge(few).verdict is None
 
 
-def test_a_gpu_that_is_rarely_used_is_not_called_healthy(program):
-    assert "next to no work" in refused(observe([Phase(0.01, {"gr_active": 0.02, "sm_active": 0.01})]))
+RARELY = {"gr_active": 0.02, "sm_active": 0.01}
+
+
+def test_a_gpu_that_is_rarely_used_is_idle_if_it_is_used_all_the_time(program):
+    verdict = judge(observe([Phase(0.01, RARELY)])).verdict
+
+    assert verdict is not None
+    assert verdict.rule == "host_starved"
+
+
+def test_a_gpu_that_is_rarely_used_and_in_some_seconds_only_has_next_to_no_work(program):
+    assert "next to no work" in refused(observe([Phase(0.9, RARELY), Phase(2.1)]))
 
 
 def test_pageable_copies_at_3_percent_gr_are_work(program):

@@ -237,6 +237,16 @@ def test_the_remedy_of_a_real_program_names_its_line() -> None:
     assert told.seen.startswith("It is birch.py:14 total += loss.item(), ")
 
 
+def test_a_real_program_that_compiles_in_each_step_is_told_to_stop_it() -> None:
+    """It keeps the GPU busy 3 % of the time, so little that it had once got no verdict."""
+    verdict = judged_report(REAL / "spruce").gpus[0].diagnosis.verdict
+
+    assert verdict is not None
+    assert verdict.rule == "host_starved"
+    assert verdict.remedies[0].text.startswith("Stop compiling again and again")
+    assert verdict.remedies[0].seen.startswith("It is spruce.py:13 out = fast(x[:n]), ")
+
+
 def test_a_real_program_whose_host_hardly_waits_is_told_to_launch_less() -> None:
     [diagnosis] = [g.diagnosis for g in judged_report(REAL / "compiled").gpus]
     told = [r for f in diagnosis.findings for r in f.remedies]

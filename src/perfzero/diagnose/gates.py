@@ -18,6 +18,7 @@ from perfzero import hardware
 from perfzero.counters import SECTOR_BYTES
 from perfzero.diagnose.evidence import Evidence, broken
 from perfzero.diagnose.thresholds import (
+    AT_WORK,
     COPY_QUIET,
     DEAD_COUNTER,
     DRAM_NOISE,
@@ -35,7 +36,7 @@ from perfzero.diagnose.thresholds import (
     SWITCHING,
 )
 from perfzero.series.stats import rate, total, weighted_mean
-from perfzero.series.steady import bin_means
+from perfzero.series.steady import ACTIVE, bin_means
 from perfzero.text import duration, percent, quantity
 from perfzero.values import Gap, Samples
 from perfzero.words.said import clause, listed, say
@@ -110,7 +111,7 @@ def alive(e: Evidence) -> str | None:
 
 
 def has_work(e: Evidence) -> str | None:
-    """G3: the GPU had work, or at least copies, in some second."""
+    """G3: the GPU had work, or at least copies, in some second, or a little in nearly all of them."""
     if e.tier == "nvml":
         return None
     _, means = bin_means(e.long, ("gr_active", "ce_active"))
@@ -120,7 +121,8 @@ def has_work(e: Evidence) -> str | None:
     copying = float(
         np.fmax(np.nan_to_num(np.nanmax(np.nan_to_num(means[:, 1]))), np.nan_to_num(e.pcie_share))
     )
-    if busiest < NO_WORK.value and copying < COPY_QUIET.value:
+    throughout = float(np.mean(means[:, 0] > ACTIVE))
+    if busiest < NO_WORK.value and copying < COPY_QUIET.value and throughout < AT_WORK.value:
         launches = e.level("launches")
         hint = ""
         if launches > 0:

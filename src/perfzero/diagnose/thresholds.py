@@ -88,6 +88,14 @@ NO_WORK = Threshold(
     "A GPU active less than 5 % in every second has finished or not begun.",
     TENSORFLOW,
 )
+AT_WORK = Threshold(
+    "at_work",
+    0.9,
+    "ratio",
+    "A program that gives the GPU something to do in nine seconds of ten is running, however little that is: "
+    "one that compiles in each step kept an H200 busy 3 % of the time.",
+    CHOICE,
+)
 COPY_QUIET = Threshold(
     "copy_quiet",
     0.02,
