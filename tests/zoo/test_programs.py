@@ -41,6 +41,14 @@ def program_of(name: str) -> Path:
     return program
 
 
+def test_the_zoo_is_large_and_a_sixth_of_it_is_healthy(scorer) -> None:
+    healthy = [name for name in IDS if scorer("case").read_case(ZOO / name).truth.healthy]
+
+    assert len(IDS) >= 60
+    assert len(healthy) >= 12
+    assert len(healthy) >= len(IDS) / 6
+
+
 @every_case
 def test_a_case_is_complete_and_right(scorer, name: str) -> None:
     case = scorer("case").read_case(ZOO / name)
