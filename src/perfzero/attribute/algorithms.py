@@ -13,7 +13,7 @@ import re
 
 from perfzero.attribute.breakdown import Breakdown
 from perfzero.attribute.operators import HALF
-from perfzero.attribute.parts import NOTEWORTHY, Condition, by_module, dtype_of, share_of
+from perfzero.attribute.parts import NOTEWORTHY, Condition, by_call, by_module, dtype_of, share_of
 from perfzero.attribute.products import is_convolution
 
 DETOURS = re.compile(r"(?<![a-z])fft|implicit_convolve|explicit_convolve|im2col")
@@ -29,8 +29,8 @@ FFT, its gradients 0.10 ms and the same in TF32 0.07 ms without (H200, 2026-11-3
 def detours(b: Breakdown) -> Condition | None:
     """Convolutions in 16-bit types whose kernels are of another algorithm than their type has."""
     rows = [row for row in b.calls if is_convolution(row.call) and dtype_of(row.call) in HALF]
-    calls = {(r.call, r.module, r.phase) for r in rows if DETOURS.search(r.kernel.lower())}
-    slow = [row for row in rows if (row.call, row.module, row.phase) in calls]
+    calls = [its for _, its in by_call(rows) if any(DETOURS.search(row.kernel.lower()) for row in its)]
+    slow = [row for its in calls for row in its]
     if share_of(slow) < NOTEWORTHY:
         return None
     return Condition("slow_convolutions", True, share_of(slow), by_module(slow), left=LEFT)

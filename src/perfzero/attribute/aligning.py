@@ -25,9 +25,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from perfzero.attribute.breakdown import Breakdown, Call, CallRow
+from perfzero.attribute.breakdown import Breakdown, CallRow
 from perfzero.attribute.operations import factors
-from perfzero.attribute.parts import dtype_of
+from perfzero.attribute.parts import by_call, dtype_of
 from perfzero.attribute.products import is_product, unaligned_length
 from perfzero.attribute.roofline import Ceilings
 from perfzero.attribute.tiny import TINY_NS
@@ -109,12 +109,8 @@ def _rate(aligned: Iterable[_Calls], dtype: str, roofs: Ceilings) -> float:
 
 def _calls(rows: Iterable[CallRow]) -> tuple[_Calls, ...] | None:
     """*rows*, kernels of products, by call; None where one does not say what it multiplies, or how often."""
-    kernels: dict[tuple[Call, str, str | None], list[CallRow]] = {}
-    for row in rows:
-        if row.call is not None and row.kind == "kernel":
-            kernels.setdefault((row.call, row.phase, row.module), []).append(row)
     found = []
-    for (call, _, _), its in kernels.items():
+    for call, its in by_call(row for row in rows if row.kind == "kernel"):
         product, times = factors(call), min(row.launches for row in its)
         dtype = TYPES.get(dtype_of(call))
         if product is None or dtype is None:

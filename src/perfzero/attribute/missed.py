@@ -28,7 +28,7 @@ from typing import Literal
 from perfzero.attribute.breakdown import Breakdown, Call, CallRow
 from perfzero.attribute.operations import factors, multiplying, uses_tensor_cores
 from perfzero.attribute.operators import CONVOLUTION, CONVOLUTION_BACKWARD, plain
-from perfzero.attribute.parts import NOTEWORTHY, Condition, Part, Why, by_module, dtype_of, share_of
+from perfzero.attribute.parts import NOTEWORTHY, Condition, Part, Why, by_call, by_module, dtype_of, share_of
 from perfzero.attribute.products import is_convolution, is_product
 
 IDLE = 0.01
@@ -80,17 +80,9 @@ def _multiplying(b: Breakdown, kinds: tuple[str, ...] = ()) -> tuple[list[CallRo
     The kernels that do the multiplications of products and convolutions, of all or some types; and what
     share of the time is in calls of which that is not known.
     """
-    calls: dict[tuple[Call, str, str | None], list[CallRow]] = {}
-    found, unclear = [], 0.0
-    for row in b.calls:
-        family = _family(row)
-        if family is None or (kinds and _dtype(row) not in kinds):
-            continue
-        if row.call is None:
-            found.append(row)
-        else:
-            calls.setdefault((row.call, row.phase, row.module), []).append(row)
-    for (call, _, _), rows in calls.items():
+    its = [row for row in b.calls if _family(row) is not None and (not kinds or _dtype(row) in kinds)]
+    found, unclear = [row for row in its if row.call is None], 0.0
+    for call, rows in by_call(its):
         done = multiplying(call, [row.kernel for row in rows], [row.gpu_ns for row in rows])
         if done is None:
             unclear += share_of(rows)

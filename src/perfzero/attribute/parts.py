@@ -99,6 +99,15 @@ def share_of(rows: Iterable[CallRow]) -> float:
     return sum(row.share for row in rows)
 
 
+def by_call(rows: Iterable[CallRow]) -> list[tuple[Call, list[CallRow]]]:
+    """*rows* by call, pass and module: the kernels of each call. What nobody is known to call is left out."""
+    calls: dict[tuple[Call, str, str | None], list[CallRow]] = {}
+    for row in rows:
+        if row.call is not None:
+            calls.setdefault((row.call, row.phase, row.module), []).append(row)
+    return [(call, its) for (call, _, _), its in calls.items()]
+
+
 def by_module(
     rows: Iterable[CallRow], why: Callable[[CallRow], tuple[Why, float]] | None = None
 ) -> tuple[Part, ...]:

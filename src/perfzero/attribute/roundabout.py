@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from perfzero.attribute.breakdown import Breakdown, Call, CallRow
 from perfzero.attribute.compulsory import BYTES, different, made_of
 from perfzero.attribute.operators import plain
-from perfzero.attribute.parts import NOTEWORTHY, Condition, Topic, by_module, share_of
+from perfzero.attribute.parts import NOTEWORTHY, Condition, Topic, by_call, by_module, share_of
 
 ATOMIC = 0.05
 """
@@ -123,13 +123,11 @@ def roundabout(b: Breakdown) -> tuple[Condition, ...]:
 
 
 def _condition(kind: _Kind, rows: Iterable[CallRow], dram: float) -> Condition | None:
-    calls: dict[tuple[Call, str, str | None], list[CallRow]] = {}
-    for row in rows:
-        if row.call is not None and row.kind == "kernel" and plain(row.call.operator) in kind.operators:
-            calls.setdefault((row.call, row.phase, row.module), []).append(row)
     slow: list[CallRow] = []
     least = most = now = 0.0
-    for (call, _, _), its in calls.items():
+    for call, its in by_call(row for row in rows if row.kind == "kernel"):
+        if plain(call.operator) not in kind.operators:
+            continue
         times = sum(row.launches for row in its if kind.kernel.search(row.kernel))
         bytes_least, bytes_most = kind.least(call), kind.most(call)
         gpu_ns = sum(row.gpu_ns for row in its)
