@@ -37,6 +37,7 @@ from page import PICTURE, page
 from replayed import replay, stable_after_s
 from turns import achieved
 
+from perfzero.errors import PerfzeroError
 from perfzero.report.atomic import write_whole
 from perfzero.values import jsonable
 
@@ -54,7 +55,22 @@ class Scored:
     hardware: str
 
 
+class Unread(RuntimeError):
+    """What is kept of a case and cannot be read, and how to get it anew."""
+
+
 def scored(case: Case, *, kept: Path, quick: bool) -> Scored | None:
+    """As `_scored`; raises `Unread` for what is damaged."""
+    try:
+        return _scored(case, kept=kept, quick=quick)
+    except (PerfzeroError, OSError, ValueError, KeyError, TypeError) as error:
+        again = f"Remove {kept / case.id}, and measure it again: benchmarks/zoo/run.py --only {case.id}"
+        raise Unread(
+            f"{case.id}: what is kept of it cannot be read: {str(error).splitlines()[0]}\n{again}"
+        ) from error
+
+
+def _scored(case: Case, *, kept: Path, quick: bool) -> Scored | None:
     """The score of *case* by what is in *kept*; None without a recording of the unfixed program."""
     place = Kept(kept)
     path, checked = place.recording(case, "base"), place.checked(case, "base")
@@ -117,7 +133,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BadCase as error:
         print(error, file=sys.stderr)
         return 2
-    all_found = all_scored(cases, kept=args.kept, quick=args.quick, jobs=args.jobs)
+    try:
+        all_found = all_scored(cases, kept=args.kept, quick=args.quick, jobs=args.jobs)
+    except Unread as error:
+        print(error, file=sys.stderr)
+        return 2
     found = [one for one in all_found if one is not None]
     scores = [one.score for one in found]
     unmeasured = [case for case, one in zip(cases, all_found, strict=True) if one is None]

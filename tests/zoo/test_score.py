@@ -65,6 +65,19 @@ def test_a_recording_of_another_program_is_not_scored(scorer, birch, tmp_path: P
     assert scorer("score").scored(birch, kept=tmp_path / "kept", quick=True) is None
 
 
+def test_what_is_damaged_is_said_in_a_sentence_and_nothing_written(scorer, birch, tmp_path, capsys) -> None:
+    kept, out = tmp_path / "kept", tmp_path / "out"
+    (kept / "x02" / "base" / "manifest.json").unlink()
+    asked = ["--kept", str(kept), "--zoo", str(birch.folder.parent), "--out", str(out), "--jobs", "1"]
+    code = scorer("score").main(asked)
+    said = capsys.readouterr().err
+
+    assert code == 2
+    assert said.startswith("x02: what is kept of it cannot be read: ")
+    assert "measure it again: benchmarks/zoo/run.py --only x02" in said
+    assert not out.exists()
+
+
 def test_a_verdict_is_stable_from_when_on_it_stays_the_same(scorer, monkeypatch) -> None:
     """By the whole recording, and with a judge that changes its mind 6 s after warm-up."""
     replayed = scorer("replayed")
