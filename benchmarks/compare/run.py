@@ -260,12 +260,12 @@ def table(rows: Sequence[Pairs | Ledger]) -> str:
 
 def lines_of(row: Pairs | Ledger) -> Iterator[str]:
     if isinstance(row, Ledger):
-        yield f"{'ledger':32}{'promised':>14}{'told':>22}{'own':>8}  {'next limit, foreseen':34}{'met'}"
+        yield f"{'ledger':32}{'promised':>14}{'told':>22}{'own':>8}  {'next limit, foreseen':34} {'met'}"
         for gain in row.gains:
             promised = f"{gain.low:.2f}-{gain.high:.2f}" if math.isfinite(gain.low) else "-"
             told = f"{gain.value:.3f} [{gain.told_low:.3f}, {gain.told_high:.3f}]"
             yield (
-                f"{gain.program:32}{promised:>14}{told:>22}{gain.own:>8.3f}  {gain.next_limit or '-':34}"
+                f"{gain.program:32}{promised:>14}{told:>22}{gain.own:>8.3f}  {gain.next_limit or '-':34} "
                 f"{gain.limits} {'OK' if gain.ok else 'FAIL'}"
             )
         return
