@@ -418,7 +418,8 @@ def test_the_file_read_twice_brings_one_agent_and_a_later_recorder_one_more_look
     entrance, looks = entered(program.pid, ended, until=lambda entrance, looks: bool(looks.agents))
     (Path(looks.environment({})["PYTHONPATH"]) / f"entered-{program.pid}").unlink()
     [script] = (tmp_path / "end.read").read_text().splitlines()
-    (tmp_path / "end.ask").write_text(script)
+    (tmp_path / "asks").write_text(script)
+    (tmp_path / "asks").rename(tmp_path / "end.ask")  # whole at once: the program reads what it finds there
     deadline = time.monotonic() + 0.5
     while time.monotonic() < deadline:
         looks.hear()
