@@ -38,6 +38,8 @@ while time.monotonic() < until and not os.path.exists(sys.argv[2]):
     optimizer.step()
     time.sleep(0.002)
     {reads}
+while threading.active_count() != before[3] and time.monotonic() < until:
+    time.sleep(0.01)
 new = {{name for name in set(sys.modules) - before[1] if "perfzero" in name or "enter" in name}}
 same = before[0] == sys.path and before[2] == sys.meta_path and before[3] == threading.active_count()
 print(sorted(new), same, flush=True)
@@ -405,7 +407,6 @@ def test_a_running_program_is_looked_into_and_sees_nothing_but_the_agent(
     entrance, looks = entered(program.pid, ended, until=answered(ended))
     assert [(look.pid, look.reason, len(look.steps_ns)) for look in ended] == [(program.pid, "", 4)]
     close(entrance, looks)
-    time.sleep(0.1)
 
     assert outcome(program, tmp_path) == "['_perfzero_agent'] True\n"
 
@@ -431,7 +432,6 @@ def test_the_file_read_twice_brings_one_agent_and_a_later_recorder_one_more_look
     close(*entered(program.pid, later, until=answered(later)))
     assert [(look.pid, look.reason) for look in later] == [(program.pid, "")]
     assert len((tmp_path / "end.read").read_text().splitlines()) == 3
-    time.sleep(0.1)
     assert outcome(program, tmp_path) == "['_perfzero_agent'] True\n"
 
 
@@ -548,7 +548,6 @@ def test_python_3_14_is_looked_into_while_it_runs(
     entrance, looks = entered(program.pid, ended, until=answered(ended))
     assert [(look.pid, look.reason, len(look.steps_ns)) for look in ended] == [(program.pid, "", 4)]
     close(entrance, looks)
-    time.sleep(0.1)
 
     assert outcome(program, tmp_path) == "['_perfzero_agent'] True\n"
 
