@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import examples
+import limit_tables
 
 from perfzero.aliases import ALIASES, DCGM_FIELDS, GPM_METRICS
 from perfzero.cli import main as command_line
@@ -152,7 +153,37 @@ def cli_page() -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-PAGES: Mapping[str, Callable[[], str]] = {"counters.md": counters_page, "cli.md": cli_page}
+def thresholds_page() -> str:
+    """Every limit on which it depends what a user is told."""
+    lines = [
+        NOTICE,
+        "",
+        "# Thresholds",
+        "",
+        "Every number on which it depends what perfzero tells, with the reason it has this value,"
+        " and who says so: a document, a measurement, or nobody but us.",
+        "",
+        "Names of rules' thresholds are those that [rules.md](rules.md) gives in parentheses;"
+        " they stand in `diagnose/thresholds.py`.",
+        "The others are named `module.NAME`, after the module that uses them;"
+        " its docstring has the method that they belong to.",
+        "A ratio of 1 is the whole, or as much as before.",
+        "Numbers that change how a method runs and not what it says, such as rounds of a search,"
+        " are not here.",
+        "",
+    ]
+    for heading, limits in limit_tables.tables():
+        lines += [f"## {heading}", ""]
+        rows = ((f"`{n.name}`", limit_tables.shown(n.value), n.unit, n.reason, n.source) for n in limits)
+        lines += _table(("name", "value", "unit", "reason", "source"), rows)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "counters.md": counters_page,
+    "cli.md": cli_page,
+    "thresholds.md": thresholds_page,
+}
 
 
 def _vocabulary(counters: Iterable[Counter]) -> list[str]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,7 @@ from perfzero.diagnose.thresholds import (
     Threshold,
 )
 from perfzero.diagnose.verdict import TimeClass
+from perfzero.limits import CHOICE, Limit
 from perfzero.series.clean import HIGHEST_RATIO_ZOOM, POLLED_LONGEST, Cleaned, clean
 from perfzero.series.rare import RareEvent, outside, pauses, rare_events, stalls_in
 from perfzero.series.stats import hit_ratio, level, reuse_ratio
@@ -45,23 +47,28 @@ from perfzero.text import percent
 from perfzero.values import FloatArray, Gpu, IntArray, Observation, Samples, Tier
 from perfzero.words.said import listed, say
 
-STEADY_QUALITY = {"stable": 1.0, "fallback": 0.9, "short": 0.8, "none": 0.5}
-"""What is left of the trust in data whose steady stretch was found this way (our choice)."""
+STEADY_QUALITY: Annotated[Mapping[str, float], Limit("ratio", CHOICE)] = {
+    "stable": 1.0,
+    "fallback": 0.9,
+    "short": 0.8,
+    "none": 0.5,
+}
+"""What is left of the trust in data whose steady stretch was found this way."""
 
-FAR = 0.5
+FAR: Annotated[float, Limit("ratio", CHOICE)] = 0.5
 """A share this much above its threshold, as a share of it, is far from it."""
 
-NEAR_CONFIDENCE = 0.6
+NEAR_CONFIDENCE: Annotated[float, Limit("ratio", CHOICE)] = 0.6
 """What a share right at its threshold is worth, if the bootstrap never doubts it."""
 
 
-ONE_STEP = (0.5, 1.6)
+ONE_STEP: Annotated[tuple[float, float], Limit("ratio", CHOICE)] = (0.5, 1.6)
 """Onsets this many mean steps apart have one step between them."""
 
-RARE_IN_GPM_S = 1.2
+RARE_IN_GPM_S: Annotated[float, Limit("seconds", CHOICE)] = 1.2
 """GPM rows longer than this blur what lasts a second; the recorder makes them every 0.5 to 1 s early on."""
 
-BEATS_IN_A_STEP = 8
+BEATS_IN_A_STEP: Annotated[int, Limit("count", CHOICE)] = 8
 """
 Of gradient accumulation. Pauses that come after more beats may be stalls in some steps, and are taken for
 such from `series.rare.RARE` times as many on: so is a wait in each step of 24 beats or more.

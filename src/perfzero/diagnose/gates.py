@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from typing import Annotated
 
 import numpy as np
 
@@ -35,6 +36,7 @@ from perfzero.diagnose.thresholds import (
     SOURCES_DISAGREE,
     SWITCHING,
 )
+from perfzero.limits import CHOICE, Limit
 from perfzero.series.stats import rate, total, weighted_mean
 from perfzero.series.steady import ACTIVE, bin_means
 from perfzero.text import duration, percent, quantity
@@ -257,5 +259,5 @@ def _disagreement(e: Evidence) -> float:
     return abs(near - far)
 
 
-DENSE = 0.9
+DENSE: Annotated[float, Limit("ratio", CHOICE)] = 0.9
 """A GPM sample is compared with PM samples if they cover nine tenths of it."""

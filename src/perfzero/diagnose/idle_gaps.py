@@ -13,23 +13,25 @@ it makes a `TRIFLE` of a sample: a busy GPU has hundreds of thousands of them, w
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from perfzero.diagnose.roofs import roofs_of
 from perfzero.diagnose.split import AT, classify, rates_of
 from perfzero.diagnose.verdict import Diagnosis
+from perfzero.limits import CHOICE, Limit
 from perfzero.series.clean import POLLED_LONGEST, clean
 from perfzero.traces import BoolArray
 from perfzero.values import FloatArray, IntArray, Observation, Samples
 
-TRIFLE = 0.02
+TRIFLE: Annotated[float, Limit("ratio", CHOICE)] = 0.02
 """Of a sample: 20 µs in one of 1 ms, which is as long as a kernel launch takes."""
 
-EMPTY = 0.95
+EMPTY: Annotated[float, Limit("ratio", CHOICE)] = 0.95
 """A neighbour that is idle for so much of its time says on which side of a sample its idle part lies."""
 
-TOUCH_NS = 2_000
+TOUCH_NS: Annotated[int, Limit("nanoseconds", CHOICE)] = 2_000
 """Stamps of neighbours differ by so much."""
 
 

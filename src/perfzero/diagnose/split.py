@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,7 @@ from perfzero.diagnose.thresholds import (
     ZOOM_TYPICAL,
 )
 from perfzero.diagnose.verdict import TIME_CLASSES, TimeClass
+from perfzero.limits import CHOICE, Limit
 from perfzero.series.stats import (
     block_sums,
     blocks_of,
@@ -66,7 +68,7 @@ NEGLIGIBLE = 1e-6
 GRAIN = 2.0**-40
 """Shares are whole multiples of this: such numbers add up without rounding, in any order."""
 
-FINE_S = 0.0025
+FINE_S: Annotated[float, Limit("seconds", CHOICE)] = 0.0025
 """
 Samples up to this long can tell gaps between launches from a wait for data: those of the default
 period of 2 ms, whose stamps make them 2.000001 ms long, and not those of twice that.

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
@@ -44,6 +45,7 @@ from perfzero.diagnose.thresholds import (
     UPDATE_WRITES_LOW,
 )
 from perfzero.diagnose.verdict import StepMap, StepPhase, WorkKind
+from perfzero.limits import CHOICE, Limit
 from perfzero.series.fold import Folded, fold
 from perfzero.series.phases import Phase, levels, phases, scales
 from perfzero.series.placing import placed, positions
@@ -60,8 +62,8 @@ Kinds that take turns in the same layers. A phase that is mostly of them has the
 as sure as that one's own share makes it.
 """
 
-OPTIMIZER_CERTAINTY = 0.6
-"""Of a phase that has all marks of an optimizer (our choice: too few recordings have one long enough)."""
+OPTIMIZER_CERTAINTY: Annotated[float, Limit("ratio", CHOICE)] = 0.6
+"""Of a phase that has all marks of an optimizer: too few recordings have one long enough."""
 
 FEW_STEPS = say("no_map.few")
 NOT_ALIKE = say("no_map.halves")

@@ -3,19 +3,17 @@ Every limit a verdict depends on, in one table, each with the reason it has this
 
 A number in a comparison anywhere else in `diagnose` is a defect, and a test looks for them.
 "anchored" limits come from a document or a measurement, named in `source`; the others are our
-choice, and say so.
+choice, and say so. What a fix gains is argued from the numbers at the end. Limits of other rooms stand
+beside their use (`perfzero.limits`); docs/thresholds.md lists all of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, TypeAlias
 
-NVIDIA_TRIAGE = "NVIDIA Compute Triage Guide (2026)"
-TENSORFLOW = "TensorFlow profiler's input-pipeline analyser constants"
-DCGM = "DCGM's interpretation notes for profiling fields"
-H200 = "measured on an H200, 2026-11-29"
-CHOICE = "our choice"
+from perfzero.limits import ASSUMED, CHOICE, DCGM, H200, NVIDIA_TRIAGE, TENSORFLOW, Limit, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +22,7 @@ class Threshold:
 
     name: str
     value: float
-    unit: Literal["ratio", "bytes/s", "seconds", "count/s", "count", ""]
+    unit: Unit
     reason: str
     source: str
 
@@ -701,29 +699,77 @@ HEADROOM = Threshold(
     CHOICE,
 )
 
+Pair: TypeAlias = tuple[float, float]
+"""Low and high."""
+
 # Priors of the gain model: which part of a class's time a fix usually recovers, low and high.
 # They are assumptions until pairs of runs before and after have been collected; each gain names its own.
-RECOVER_INPUT = (0.80, 1.00)
-RECOVER_LAUNCH = (0.70, 1.00)
-RECOVER_SYNC = (0.30, 0.95)
-RECOVER_HOST = (0.30, 0.95)
-RECOVER_QUEUE = (0.20, 0.95)
-RECOVER_STALL = (0.50, 0.95)
-RECOVER_DOUBLE = (0.60, 1.00)
-RECOVER_TAIL = (0.00, 0.50)
-RECOVER_COPY = (0.60, 0.95)
-RECOVER_STAGING = (0.60, 1.00)  # on an H200 pinned copies of 512 MiB took a step from 73-79 ms to 9
-RECOVER_MEMORY = (0.15, 0.50)
-RECOVER_STREAM = (0.15, 0.80)  # five elementwise kernels fused into one move 3 bytes instead of 12
-RECOVER_PRECISION = (0.40, 0.90)
-RECOVER_MATRIX = (0.95, 1.00)  # of the time in which the pipe is so busy that it is all matrix work
-RECOVER_STARVED = (0.15, 0.80)  # ResNet-50 on an H200, NCHW to channels-last: 104 to 54 ms per step, 0.68
-RECOVER_SMALL = (0.20, 0.80)
-RECOVER_LATENCY = (0.10, 0.50)
-RECOVER_UNKNOWN = 0.95  # of kernels that are slow for a reason nobody knows: one serial one on an H200, 0.88
-RECOVER_COMM = (0.30, 0.90)
 
-TENSOR_REACHED = (0.40, 0.75)
+RECOVER_INPUT: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.80, 1.00)
+"""Of idle time that waits for input: it keeps up, or nearly, once enough workers or a faster disk feed it."""
+
+RECOVER_LAUNCH: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.70, 1.00)
+"""Of the gaps between kernels that come from late launches: a graph takes most of them away."""
+
+RECOVER_SYNC: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.30, 0.95)
+"""Of the idle time at waits: some can go, and some only move to where the result is needed."""
+
+RECOVER_HOST: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.30, 0.95)
+"""Of idle time with no narrower cause: a part of what the host does then can go or be done beside."""
+
+RECOVER_QUEUE: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.20, 0.95)
+"""Of the idle time in which submitted work waits: nothing says for what, so a fix may reach little."""
+
+RECOVER_STALL: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.50, 0.95)
+"""Of the time of stalls: moved to a thread they cost half at most, for some work stays."""
+
+RECOVER_DOUBLE: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.60, 1.00)
+"""Of the time in double precision: not all of its arithmetic need be meant to be float32."""
+
+RECOVER_TAIL: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.00, 0.50)
+"""Of SM time in tails: other tiles or other work may fill half of it, or none."""
+
+RECOVER_COPY: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.60, 0.95)
+"""Of the time of copies that need not be made, or can be overlapped with work."""
+
+RECOVER_STAGING: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.60, 1.00)
+"""Of the time of pageable copies: pinned ones of 512 MiB took a step from 73-79 ms to 9 on an H200."""
+
+RECOVER_MEMORY: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.15, 0.50)
+"""Of the bytes of kernels at the memory's roof: a part can be fused away or halved in width."""
+
+RECOVER_STREAM: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.15, 0.80)
+"""
+The same of kernels that hardly compute: five elementwise ones fused into one move 3 bytes instead of 12.
+"""
+
+RECOVER_PRECISION: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.40, 0.90)
+"""Of the time of the FP32 pipe: as much of it may be products, which the tensor cores can take."""
+
+RECOVER_MATRIX: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.95, 1.00)
+"""The same where the pipe is so busy that all of it is matrix work."""
+
+RECOVER_STARVED: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.15, 0.80)
+"""
+Of time in which tensor cores wait throughout: ResNet-50, NCHW to channels-last, took a step from 104 to 54
+ms on an H200, which is 0.68 of it.
+"""
+
+RECOVER_SMALL: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.20, 0.80)
+"""Of the time of grids that leave SMs empty: a part can be batched, overlapped or fused."""
+
+RECOVER_LATENCY: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.10, 0.50)
+"""Of the time of kernels at no roof: a part goes with kernels that hide their waits better."""
+
+RECOVER_UNKNOWN: Annotated[float, Limit("ratio", ASSUMED)] = 0.95
+"""
+The most that goes of kernels that are slow for a reason nobody knows: of one serial one on an H200 0.88.
+"""
+
+RECOVER_COMM: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.30, 0.90)
+"""Of the time of collectives: what can be hidden behind work."""
+
+TENSOR_REACHED: Annotated[Pair, Limit("ratio", H200)] = (0.40, 0.75)
 """
 Share of the tensor cores' peak, at the clock measured before the fix, that matrix products reach.
 
@@ -731,29 +777,29 @@ The upper end allows for a board that is not power-capped: on an H200 at its lim
 reached 659 of 1,070 TFLOP/s (0.62); shapes that fit badly take the rest.
 """
 
-PINNED_AT_LEAST = 1.5
+PINNED_AT_LEAST: Annotated[float, Limit("ratio", ASSUMED)] = 1.5
 """How much faster a pinned copy is where the host copies well: it stages at a half to a tenth of the link."""
 
-STAGING_VARIES = 1.05
+STAGING_VARIES: Annotated[float, Limit("ratio", H200)] = 1.05
 """The rate at which one host staged the same copy changed by 3 % within a minute (H200)."""
 
-CORE_SHARED = 0.6
+CORE_SHARED: Annotated[float, Limit("ratio", H200)] = 0.6
 """
 What a CPU core has left to give, per thread that is busy, when its second thread is busy too: together the
 two do 1.2 to 1.3 times the work of one. On an H200's host with 16 threads, 14 loaders did 3.0 times the
 work of 4, so 0.87 of 14/4.
 """
 
-GRAPH_KERNEL_S = 1.8e-6
+GRAPH_KERNEL_S: Annotated[float, Limit("seconds", H200)] = 1.8e-6
 """From one kernel of a CUDA graph to the next: 535,000/s of 1.87 µs on an H200, the fastest seen."""
 
-LAUNCH_RAMP_S = 1.4e-6
+LAUNCH_RAMP_S: Annotated[float, Limit("seconds", H200)] = 1.4e-6
 """
 Part of a kernel's active time that is its launch and not its work: the same tiny kernels were active for
 3.2 µs each when launched one by one, and 1.9 µs in a graph (H200).
 """
 
-TIER_CONFIDENCE = {"pm": 1.0, "gpm": 0.6, "nvml": 0.3}
-"""How much a signal tier can prove (science.md §2.2)."""
+TIER_CONFIDENCE: Annotated[Mapping[str, float], Limit("ratio", CHOICE)] = {"pm": 1.0, "gpm": 0.6, "nvml": 0.3}
+"""How much a signal tier can prove: counters of samples, averages, or only that some kernel ran."""
 
 THRESHOLDS: tuple[Threshold, ...] = tuple(t for t in list(globals().values()) if isinstance(t, Threshold))
