@@ -306,7 +306,12 @@ def _is_gradient(call: Call) -> bool:
 
 
 def _gradient(call: Call, reads: Sequence[float]) -> float:
-    """Of what a gradient's operator *reads*, the gradient; the others are from the forward pass."""
+    """
+    Of what a gradient's operator *reads*, the gradient; the others are from the forward pass. Nothing where
+    no input has the shape of the result, as where two are broadcast against each other.
+    """
+    if not reads:
+        return 0.0
     return reads[1 if plain(call.operator) == "cudnn_batch_norm_backward" and len(reads) > 1 else 0]
 
 

@@ -159,10 +159,11 @@ def _parts(rows: list[CallRow], why: Mapping[CallRow, tuple[Why, float]]) -> tup
 
 
 def _channels(call: Call) -> tuple[int, int] | None:
-    """The channels of a group, and of the whole image."""
+    """The channels of a group, and of the whole image; None where there are none."""
     name, shapes = plain(call.operator), [tensor.shape for tensor in call.inputs]
     place = 1 if name == CONVOLUTION_BACKWARD else 0
     if (name not in CONVOLUTION and not place) or len(shapes) < place + 2:
         return None
     image, weights = shapes[place : place + 2]
-    return (weights[1], image[1]) if len(image) == len(weights) >= 3 else None
+    whole = len(image) == len(weights) >= 3 and weights[1] > 0
+    return (weights[1], image[1]) if whole else None

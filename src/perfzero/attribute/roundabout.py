@@ -30,6 +30,7 @@ from perfzero.attribute.breakdown import Breakdown, Call, CallRow
 from perfzero.attribute.compulsory import BYTES, different, made_of
 from perfzero.attribute.operators import plain
 from perfzero.attribute.parts import NOTEWORTHY, Condition, Topic, by_call, by_module, share_of
+from perfzero.traces import Tensor
 
 ATOMIC = 0.05
 """
@@ -77,24 +78,29 @@ def _atomic(call: Call) -> float | None:
 
 
 def _distances(call: Call) -> float | None:
-    pairs, given = _pairs(call), _inputs(call)
-    return None if pairs is None or given is None else given + BYTES[call.inputs[0].dtype] * pairs
+    points, given = _points(call), _inputs(call)
+    return None if points is None or given is None else given + _of_pairs(points)
 
 
 def _broadcast(call: Call) -> float | None:
-    pairs, given = _pairs(call), _inputs(call)
-    if pairs is None or given is None:
+    points, given = _points(call), _inputs(call)
+    if points is None or given is None:
         return None
-    width = call.inputs[0].shape[-1]
-    return (given + BYTES[call.inputs[0].dtype] * pairs * (4 * width + 1)) / STREAMED
+    return (given + _of_pairs(points) * (4 * points[0].shape[-1] + 1)) / STREAMED
 
 
-def _pairs(call: Call) -> int | None:
-    """How many distances there are; None where the points are not two batches of vectors."""
-    points = [tensor.shape for tensor in call.inputs if len(tensor.shape) >= 2]
-    if len(points) != 2 or points[0][-1] != points[1][-1] or len(points[0]) != len(points[1]):
+def _of_pairs(points: Sequence[Tensor]) -> float:
+    """The bytes of a number for each pair of *points*, whose types are known."""
+    one, other = points
+    return BYTES[one.dtype] * math.prod(one.shape[:-1]) * other.shape[-2]
+
+
+def _points(call: Call) -> Sequence[Tensor] | None:
+    """The points that distances are between; None where they are not two batches of vectors."""
+    points = [tensor for tensor in call.inputs if len(tensor.shape) >= 2]
+    if len(points) != 2 or len(points[0].shape) != len(points[1].shape):
         return None
-    return math.prod(points[0][:-1]) * points[1][-2]
+    return points if points[0].shape[-1] == points[1].shape[-1] else None
 
 
 KINDS: Sequence[_Kind] = (
