@@ -155,7 +155,7 @@ def test_of_a_line_that_compiles_or_starts_processes_nothing_else_is_said(
     remedies = told(starved, rule, host(activity), OTHER, LOOK)
 
     assert len(remedies) == 2
-    assert remedies[1] == OTHER
+    assert remedies[1].text == OTHER.text
 
 
 def test_a_stall_that_starts_workers_is_one_beyond_doubt(starved: Diagnosis) -> None:

@@ -43,6 +43,7 @@ from perfzero.diagnose.wording import ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUT
 from perfzero.report.breakdown import given, within_model
 from perfzero.report.host_lines import quoted
 from perfzero.report.line_advice import advice
+from perfzero.report.line_gains import line_gain
 from perfzero.values import Look
 from perfzero.words.said import joined, listed, say, without
 
@@ -291,7 +292,12 @@ def with_lines(diagnosis: Diagnosis, host: HostCauses | None) -> Diagnosis:
         return diagnosis
     lines = [first] if first.share >= MOSTLY else alike[:NAMED]
     sentence = say("seen_line", line=joined("join.semicolons", map(quoted, lines)))
-    return _changed(diagnosis, lambda finding: _advised(finding, first, sentence, diagnosis.facts))
+
+    def change(finding: Finding) -> Finding:
+        advised = _advised(finding, first, sentence, diagnosis.facts)
+        return _with_line_gains(finding, advised, alike, diagnosis.shares)
+
+    return _changed(diagnosis, change)
 
 
 def _changed(diagnosis: Diagnosis, change: Callable[[Finding], Finding]) -> Diagnosis:
@@ -320,6 +326,22 @@ def _advised(finding: Finding, cause: Cause, sentence: str, facts: Mapping[str, 
         told = [*rest[:1], *after, *rest[1:]]
     because = tuple(without(reason, SUPPOSED) for reason in unsaid.because)
     return replace(unsaid, because=because, remedies=tuple(told))
+
+
+def _with_line_gains(
+    before: Finding, after: Finding, causes: Sequence[Cause], shares: Mapping[TimeClass, float]
+) -> Finding:
+    """*after* with what its remedies for the lines of *causes* gain; *before* is it without the lines."""
+    gains = [line_gain(remedy.text, after, causes) for remedy in after.remedies]
+    told = tuple(replace(r, gain=own or r.gain) for r, own in zip(after.remedies, gains, strict=True))
+    if not gains or gains[0] is None:
+        return replace(after, remedies=told)
+    its = _made_for(before)
+    kept = (
+        replace(r, gain=before.gain) if its is not None and r.text == its.text and r.gain is None else r
+        for r in told
+    )
+    return _led_by_its_first(after, tuple(kept), shares)
 
 
 def _answered(finding: Finding, activity: Activity, sentence: str) -> Finding:

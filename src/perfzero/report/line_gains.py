@@ -1,0 +1,135 @@
+"""
+What a remedy for a line gains, where stacks say which line of the program the GPU waits for.
+
+Counters alone tell how long the GPU is idle, and not how much of that a fix reaches: between a third and all
+of it. Stacks tell which part of it would be gone without the line (`attribute.shares`), and that is known to
+a few points. Of T, the time now, is left
+
+    T' = T c max(1 - idle share(line) taken, floor)
+
+    taken   the part of the line's time that the remedy takes away (`TAKEN`)
+    floor   what takes as long as before, though nothing else waits for it: the stages of a loader that the
+            remedy leaves alone, or the line itself where it is done beside the GPU's work
+    c       a GPU that is never idle runs at a lower clock, and hosts change their pace (`PACE`)
+
+Where a line launches nothing is told: kernels have to be launched somehow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from perfzero.attribute.causes import Cause
+from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, Stage
+from perfzero.diagnose.verdict import Finding, Gain
+from perfzero.text import percent
+from perfzero.words.said import say
+
+PACE = (0.9, 1.25)
+"""
+How much longer what is left takes, least and most. In fourteen programs on an H200 (docs/host.md) the work
+that was left without the planted line took 1.00 to 1.13 times as long as before, for its clock fell under the
+power limit; and hosts change their pace by a tenth from minute to minute.
+"""
+
+LEAST_OF_SHARE = 0.8
+"""Of a line's share at least: of what comes twice in ten seconds the interval begins at nothing."""
+
+STAGE_KNOWN = 0.05
+"""To how much a stage's share is known: two workers are seen 200 times."""
+
+_WORK: tuple[Stage, ...] = ("decoding", "augmenting", "tokenising", "other")
+"""What is done to a sample, as against where it comes from and where it goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """
+    The part of the line's time that a remedy takes away, least and most.
+
+    `stages`: of a loader, only that of these; empty for all of it. `beside`: the line is not shortened, but
+    done while the GPU works.
+    """
+
+    least: float = 1.0
+    most: float = 1.0
+    stages: tuple[Stage, ...] = ()
+    beside: bool = False
+
+
+TAKEN: Mapping[str, Taken] = {
+    say("try.read_less_there"): Taken(),
+    say("try.checkpoint_thread"): Taken(),
+    say("try.keep_workers"): Taken(),
+    say("try.stop_compiling"): Taken(),
+    say("try.keep_cache"): Taken(),
+    say("try.other_process"): Taken(),
+    say("try.no_timing"): Taken(0.7),  # the algorithms that are not timed are slower ones
+    say("try.compute_on_gpu"): Taken(0.9),  # the GPU has its own part of it then
+    say("try.less_at_line"): Taken(0.9),
+    say("try.overlap_line"): Taken(beside=True),
+    say("try.less_in_loader"): Taken(0.95),
+    say("try.local_disk"): Taken(stages=("reading",)),
+    say("try.keep_in_memory"): Taken(stages=("reading",)),
+    say("try.tokenise_before"): Taken(stages=("tokenising",)),
+    say("try.index_batch"): Taken(stages=("picking", "collating")),
+    say("try.less_per_sample"): Taken(0.5, 0.75, stages=_WORK),  # half the width, a quarter of the pixels
+}
+"""By the remedy's text. A remedy that is not here has the gain that counters tell, or none."""
+
+_RULES = frozenset({"input_starved", "host_starved", "periodic_stall", "sync_bound", "launch_bound"})
+
+
+def line_gain(remedy: str, finding: Finding, causes: Sequence[Cause]) -> Gain | None:
+    """
+    What *remedy*, by its text, gains against *finding*; None where the lines do not tell.
+
+    *causes*: the lines that the GPU waits for, all of one activity, the first the one with most.
+    """
+    taken = TAKEN.get(remedy)
+    if taken is None or finding.rule not in _RULES or not causes or not 0 < finding.share < 1:
+        return None
+    first = causes[0]
+    if first.activity in LAUNCHING and not _moves_work(remedy):
+        return None
+    least, most = _share(finding, causes)
+    least, most = finding.share * least, finding.share * most
+    floor, slower = (0.0, 0.0), PACE[1]
+    if taken.beside:
+        floor = (least, most)
+    elif taken.stages:
+        part = _stages(first, taken.stages)
+        if part is None:
+            return None
+        floor = (
+            1 - min(1.0, part + STAGE_KNOWN) * taken.most,
+            1 - max(0.0, part - STAGE_KNOWN) * taken.least,
+        )
+        taken, slower = Taken(), 1 / PACE[0]  # a loader that sets the pace with and without the remedy
+    shortest = PACE[0] * max(1 - most * taken.most, floor[0])
+    longest = max(PACE[1] * (1 - least * taken.least), slower * floor[1])
+    text = say("gain.without_line", share=percent(min(1.0, most / finding.share)))
+    return Gain(max(1.0, 1 / longest), max(1.0, 1 / shortest), text)
+
+
+def _moves_work(remedy: str) -> bool:
+    """Whether *remedy* takes away what the line does, though it launches."""
+    return remedy in (say("try.compute_on_gpu"), say("try.no_timing"))
+
+
+def _share(finding: Finding, causes: Sequence[Cause]) -> tuple[float, float]:
+    """Which part of the finding's time would be gone without the lines, least and most."""
+    if finding.rule == "periodic_stall":  # the line's share is of other idle time as well
+        return min(1.0, causes[0].share), 1.0
+    # Reads go together; of other lines the first is meant.
+    meant = causes if causes[0].activity in WAITS_FOR_GPU else causes[:1]
+    least = sum(min(c.share, max(c.low, LEAST_OF_SHARE * c.share)) for c in meant)
+    return min(1.0, least), min(1.0, sum(c.high for c in meant))
+
+
+def _stages(cause: Cause, stages: Iterable[Stage]) -> float | None:
+    """The share of *stages* of the time that batches take; None where none of them was seen."""
+    share = {one.stage: one.share for one in cause.stages}
+    found = sum(share.get(stage, 0.0) for stage in stages)
+    return found if found > 0 else None
