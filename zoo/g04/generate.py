@@ -27,7 +27,7 @@ def main():
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
 
-    width, depth, offloaded = (4096, 48, 3) if device == "cuda" else (256, 4, 2)
+    width, depth, offloaded = (6144, 32, 2) if device == "cuda" else (256, 4, 2)
     with torch.device(device), torch.no_grad():
         embed, head = nn.Embedding(8192, width).bfloat16(), nn.Linear(width, 8192).bfloat16()
         blocks = [Block(width).bfloat16() for _ in range(depth)]
@@ -49,7 +49,7 @@ def main():
                 x = block(x)
             ids = head(x).argmax(-1)
         count += len(ids)
-        if count % 80 == 0:
+        if count % 60 == 0:
             print(f"token {count} first {ids[0].item()}", flush=True)
 
 

@@ -6,19 +6,28 @@ from torch import nn
 from torch.nn import functional
 
 
+def rotated(x, cos, sin):
+    first, second = x.chunk(2, dim=-1)
+    return x * cos + torch.cat((-second, first), dim=-1) * sin
+
+
 class Block(nn.Module):
-    def __init__(self, width, dropout=0.1):
+    def __init__(self, width, length, dropout=0.1):
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.gate, self.up = nn.Linear(width, 4 * width), nn.Linear(width, 4 * width)
         self.down, self.dropout = nn.Linear(4 * width, width), nn.Dropout(dropout)
         self.scale1, self.scale2 = nn.Parameter(torch.ones(width)), nn.Parameter(torch.ones(width))
+        angle = torch.arange(length)[:, None] * 10_000.0 ** -(torch.arange(64) % 32 / 32)
+        self.register_buffer("cos", angle.cos())
+        self.register_buffer("sin", angle.sin())
 
     def forward(self, x):
         rows, length, width = x.shape
-        qkv = self.qkv(self.norm1(x)).view(rows, length, 3, width // 64, 64).permute(2, 0, 3, 1, 4)
-        mixed = functional.scaled_dot_product_attention(*qkv, is_causal=True)
+        q, k, v = self.qkv(self.norm1(x)).view(rows, length, 3, width // 64, 64).permute(2, 0, 3, 1, 4)
+        q, k = rotated(q, self.cos, self.sin), rotated(k, self.cos, self.sin)
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         mixed = self.out(mixed.transpose(1, 2).reshape(rows, length, width))
         x = x + self.scale1 * self.dropout(mixed)
         h = self.norm2(x)
@@ -35,7 +44,7 @@ def main() -> None:
     torch.manual_seed(0)
     size, length, width = (128, 512, 384) if device == "cuda" else (2, 32, 64)
 
-    blocks = nn.Sequential(*(Block(width) for _ in range(6)))
+    blocks = nn.Sequential(*(Block(width, length) for _ in range(6)))
     model = nn.Sequential(nn.Embedding(1000, width), blocks, nn.Linear(width, 1000))
     model = model.to(device, torch.bfloat16)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)

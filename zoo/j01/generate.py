@@ -51,7 +51,7 @@ def main():
     torch.manual_seed(0)
     cuda = torch.cuda.is_available()
     device, dtype = ("cuda", torch.bfloat16) if cuda else ("cpu", torch.float32)
-    layers, batch, length, heads, group, width = (8, 1, 131072, 8, 4, 128) if cuda else (1, 1, 2048, 1, 4, 16)
+    layers, batch, length, heads, group, width = (8, 1, 262144, 4, 8, 128) if cuda else (1, 1, 2048, 1, 4, 16)
     splits = 64 if args.fixed else 8
     wide = heads * group * width
     asks = [nn.Linear(wide, wide, bias=False, device=device, dtype=dtype) for _ in range(layers)]
@@ -71,7 +71,7 @@ def main():
                 mixed = (part * logs.softmax(-1)[..., None]).sum(-2)
                 x = nn.functional.rms_norm(x + out(mixed.reshape(batch, wide).to(dtype)), (wide,))
             token += 1
-            if token % (60 if cuda else 2) == 0:
+            if token % (40 if cuda else 2) == 0:
                 print(f"token {token} peak {x.abs().max().item():.3f}", flush=True)
 
 

@@ -51,8 +51,8 @@ def main():
     torch.manual_seed(0)
     cuda = torch.cuda.is_available()
     device, dtype = ("cuda", torch.bfloat16) if cuda else ("cpu", torch.float32)
-    layers, batch, length, heads, group, width = (8, 16, 8192, 8, 4, 128) if cuda else (1, 1, 256, 2, 4, 16)
-    splits = 4 if args.fixed else 1
+    layers, batch, length, heads, group, width = (8, 16, 16384, 8, 4, 128) if cuda else (1, 1, 256, 2, 4, 16)
+    splits = 8 if args.fixed else 1
     wide = heads * group * width
     asks = [nn.Linear(wide, wide, bias=False, device=device, dtype=dtype) for _ in range(layers)]
     outs = [nn.Linear(wide, wide, bias=False, device=device, dtype=dtype) for _ in range(layers)]
@@ -67,11 +67,11 @@ def main():
         while time.monotonic() < end:
             for ask, cache, out in zip(asks, caches, outs, strict=True):
                 grid = (batch, heads, splits)
-                attend[grid](ask(x), cache, part, logs, length, splits, group, width, 32, num_stages=2)
+                attend[grid](ask(x), cache, part, logs, length, splits, group, width, 32, num_stages=1)
                 mixed = (part * logs.softmax(-1)[..., None]).sum(-2)
                 x = nn.functional.rms_norm(x + out(mixed.reshape(batch, wide).to(dtype)), (wide,))
             token += 1
-            if token % 100 == 0:
+            if token % (50 if cuda else 2) == 0:
                 print(f"token {token} peak {x.abs().max().item():.3f}", flush=True)
 
 

@@ -43,7 +43,7 @@ def main():
 
     torch.manual_seed(0)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    batch, length, width, vocabulary = (8, 1024, 768, 50304) if device == "cuda" else (1, 64, 96, 512)
+    batch, length, width, vocabulary = (4, 2048, 768, 50304) if device == "cuda" else (1, 64, 96, 512)
     embed, position = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
     blocks = nn.Sequential(*[Block(width, 12, length) for _ in range(12)], nn.LayerNorm(width))
     head = nn.Linear(width, vocabulary, bias=False)

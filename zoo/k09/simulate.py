@@ -4,6 +4,17 @@ import time
 
 import numpy as np
 import torch
+from torch import nn
+
+
+class Market(nn.Module):
+    def __init__(self, rate, volatility, beta, dt):
+        super().__init__()
+        self.growth, self.scale, self.beta = 1.0 + rate * dt, volatility * math.sqrt(dt), beta
+
+    def forward(self, price):
+        diffusion = price.pow(self.beta) * torch.randn_like(price)
+        return (price * self.growth).add_(diffusion, alpha=self.scale).clamp_(min=1e-3)
 
 
 def main():
@@ -15,8 +26,8 @@ def main():
     torch.manual_seed(0)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     paths = 1 << (24 if device == "cuda" else 12)
-    rate, volatility, beta, strike, days = 0.03, 0.9, 0.7, 105.0, 252
-    dt = 1.0 / days
+    rate, strike, days = 0.03, 105.0, 252
+    market = Market(rate, volatility=0.9, beta=0.7, dt=1.0 / days)
 
     start = np.full(paths, 100.0)
     if args.fixed:
@@ -27,9 +38,7 @@ def main():
     step = 0
     end = time.monotonic() + args.seconds
     while time.monotonic() < end:
-        noise = torch.randn_like(price)
-        diffusion = price.pow(beta) * noise
-        price = (price * (1.0 + rate * dt)).add_(diffusion, alpha=volatility * math.sqrt(dt)).clamp_(min=1e-3)
+        price = market(price)
         step += 1
         if step % days == 0:
             payoff = (price - strike).clamp(min=0.0).mean() * math.exp(-rate)
