@@ -22,6 +22,7 @@ PACKAGE = Path(perfzero.__file__).parent
 
 ROOMS: Mapping[str, tuple[str, ...]] = {
     "Verdicts, and what a fix gains": ("diagnose/**/*.py",),
+    "Layers, kernels and lines": ("attribute/*.py",),
 }
 """The headings of the page, and the modules below each; a test looks for limits in any other."""
 

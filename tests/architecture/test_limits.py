@@ -37,6 +37,13 @@ ARITY = {
 """Modules that know how many inputs an operator has, and dimensions an input."""
 
 METHODS: dict[str, set[str]] = {
+    "attribute/clock.py": {"LEAST_RATIO", "SETTLED_NS"},
+    "attribute/deconvolve.py": {"DRAWS"},
+    "attribute/mixing.py": {"CUT_FROM", "MOST_FACTORING", "MOST_PAIRS", "MOST_PRODUCTS"},
+    "attribute/moments.py": {"NEAR_ZERO", "WEIGHTLESS"},
+    "attribute/positions.py": {"NO_STEP"},
+    "attribute/rates.py": {"PASSES", "ROUNDS"},
+    "attribute/stacks.py": {"MOST_MEANINGS"},
     "diagnose/evidence.py": {"BEAT_ROWS"},
     "diagnose/leftovers.py": {"SHORT"},
     "diagnose/rules/compute.py": {"FIRST_TENSOR_CORES"},

@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from perfzero.attribute.breakdown import Breakdown, CallRow
 from perfzero.attribute.operations import factors
@@ -31,8 +32,9 @@ from perfzero.attribute.parts import by_call, dtype_of
 from perfzero.attribute.products import is_product, unaligned_length
 from perfzero.attribute.roofline import Ceilings
 from perfzero.attribute.tiny import TINY_NS
+from perfzero.limits import ASSUMED, CHOICE, Limit
 
-REACHED = 0.4
+REACHED: Annotated[float, Limit("ratio", ASSUMED)] = 0.4
 """
 Of the tensor cores' roof, by products whose shapes fit badly, at least: the lower end of what the report
 supposes elsewhere (`diagnose.thresholds.TENSOR_REACHED`).
@@ -43,8 +45,8 @@ TYPES = {"c10::BFloat16": "bf16", "c10::Half": "fp16"}
 
 ELEMENT_BYTES = 2
 
-PADDED = (8, 64)
-"""To what a length is filled up, at least and at most."""
+PADDED: Annotated[tuple[int, int], Limit("count", CHOICE)] = (8, 64)
+"""To a multiple of which a length is filled up, at least and at most."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,12 +37,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated
 
 import numpy as np
 
 from perfzero.attribute.breakdown import Call, Chain, SourceLine
 from perfzero.attribute.compulsory import broadcast, different, made_of, result
 from perfzero.attribute.operators import COPY, ELEMENTWISE, NORMS, UNARY, plain, works_in_place
+from perfzero.limits import CHOICE, Limit
 from perfzero.traces import BoolArray, Tensor, Work
 from perfzero.values import FloatArray, IntArray
 
@@ -50,8 +52,11 @@ FUSIBLE = ELEMENTWISE | NORMS | {"copy"}
 """What a compiler makes a kernel of with its neighbours: a copy may change the type or the layout."""
 
 
-PASSED_OVER = 3
-"""Of small calls one after another; of more, the ones around them are hardly neighbours any more."""
+PASSED_OVER: Annotated[int, Limit("count", CHOICE)] = 3
+"""
+Small calls one after another that a chain passes over; of more, the ones around them are hardly neighbours
+any more.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,16 +27,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from perfzero.attribute.mixing import Kernels, Mixing, mix
 from perfzero.attribute.rates import by_overlap, expect, solve, variances
+from perfzero.limits import CHOICE, H200_LOOKS, SIMULATED, Limit
 from perfzero.values import FloatArray, IntArray
 
-REACH_NS = 60_000
-"""How far the search goes to either side. On an H200 the two agreed to within a sample of 100 us."""
+REACH_NS: Annotated[int, Limit("nanoseconds", H200_LOOKS)] = 60_000
+"""
+How far an offset of the clock is looked for to either side, and believed. On an H200 the two clocks agreed
+to within a sample of 100 us.
+"""
 
 GRID_NS = (5_000, 20_000)
 """
@@ -55,16 +59,16 @@ SETTLED_NS = 50.0
 STEP_NS = 500
 """To either side, for the slope of what the samples should hold."""
 
-MOST_ERROR_NS = 2_000.0
+MOST_ERROR_NS: Annotated[float, Limit("nanoseconds", CHOICE)] = 2_000.0
 """An offset is worth correcting if its standard error is at most this, which the attribution can bear."""
 
-MOST_LAG_NS = 5_000.0
+MOST_LAG_NS: Annotated[float, Limit("nanoseconds", CHOICE)] = 5_000.0
 """A lag is no longer than this; kernels' own caches and pipes take less, and a longer one is a wrong fit."""
 
-FEWEST = 20
+FEWEST: Annotated[int, Limit("count", CHOICE)] = 20
 """Samples with kernels in them; less of them fit any offset."""
 
-STANDS_OUT = 1.5
+STANDS_OUT: Annotated[float, Limit("ratio", SIMULATED)] = 1.5
 """
 The median misfit over the grid is at least so many times that at the offset found. It is about 1.5 for
 samples of 1 ms, 2 to 3 for 200 us and 5 to 15 for 50 us; 1.0 to 1.5 where the right offset is far beyond the

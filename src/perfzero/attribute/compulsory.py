@@ -31,6 +31,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Annotated
 
 from perfzero.attribute.breakdown import Call
 from perfzero.attribute.operations import factors
@@ -54,6 +55,7 @@ from perfzero.attribute.operators import (
     works_in_place,
 )
 from perfzero.attribute.outputs import Outputs, Shape
+from perfzero.limits import CHOICE, DATA_SHEETS, Limit
 from perfzero.traces import Tensor
 
 BYTES: Mapping[str, int] = MappingProxyType({
@@ -66,13 +68,13 @@ BYTES: Mapping[str, int] = MappingProxyType({
 FLOATS = ("double", "float", "c10::BFloat16", "c10::Half")
 """Promotion among them takes the first; both 16-bit types together become float."""
 
-BIAS = 0.01
+BIAS: Annotated[float, Limit("ratio", CHOICE)] = 0.01
 """
 Of the bytes of a product. A larger matrix that is added may be left out: with beta = 0 it is not read, and
 whether it is the trace does not say.
 """
 
-SMALLEST_L2 = 4 << 20
+SMALLEST_L2: Annotated[int, Limit("bytes", DATA_SHEETS)] = 4 << 20
 """Bytes: that of a T4, the smallest among `hardware.DATA_SHEETS`. A larger one leaves less to be moved."""
 
 _MAY_BE_RESULTS = frozenset({"pow", "remainder", "fmod", "clamp", "clamp_min", "clamp_max", "bitwise_not"})

@@ -46,7 +46,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Literal
+from typing import Annotated, Literal
 
 from perfzero.attribute.algorithms import detours
 from perfzero.attribute.aligning import left_when_aligned
@@ -74,22 +74,25 @@ from perfzero.attribute.products import is_convolution, is_heavy, is_product, un
 from perfzero.attribute.roundabout import roundabout
 from perfzero.attribute.tiny import tiny
 from perfzero.attribute.traffic import traffic
+from perfzero.limits import CHOICE, H200_LOOKS, Limit
 
-LEAST_SCORES = 64
+LEAST_SCORES: Annotated[int, Limit("count", CHOICE)] = 64
 """Queries and keys from which fused kernels are known to be faster; of smaller windows nothing is said."""
 
-ATTENTION_LEFT = (1 / 20, 1 / 2)
+ATTENTION_LEFT: Annotated[tuple[float, float], Limit("ratio", H200_LOOKS)] = (1 / 20, 1 / 2)
 """
 Of the time of what works on scores, with a fused kernel: 1/17 in a GPT of 12 layers, 1,024 tokens and heads
 of 64 on an H200 (61 % of steps of 110 ms, which became 47), half to a quarter in FlashAttention's paper (Dao
 et al., 2022).
 """
 
-MANY_LAUNCHES = 0.2
-"""Of all launches; from this on the optimizer's are a good part of what the host is late with."""
+MANY_LAUNCHES: Annotated[float, Limit("ratio", CHOICE)] = 0.2
+"""Of all launches, in the optimizer; from this on they are a good part of what the host is late with."""
 
-FUSED_LAUNCHES = 8
-"""Of an optimizer's step that is as good as fused: some groups of parameters, a norm, a step count."""
+FUSED_LAUNCHES: Annotated[int, Limit("count", CHOICE)] = 8
+"""
+Launches of an optimizer's step that is as good as fused: some groups of parameters, a norm, a step count.
+"""
 
 SOFTMAX = ("aten::_softmax", "aten::_softmax_backward_data", "aten::_safe_softmax")
 BATCHED = ("aten::bmm", "aten::baddbmm")

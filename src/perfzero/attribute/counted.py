@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from perfzero.attribute.deconvolve import (
     told_together,
 )
 from perfzero.attribute.mixing import Kernels, Mixing, is_solvable, mix
+from perfzero.limits import CHOICE, H200_LOOKS, SIMULATED, Limit
 from perfzero.traces import BoolArray
 from perfzero.values import FloatArray, IntArray, Samples
 from perfzero.words.said import say
@@ -47,26 +48,28 @@ MISSES = "l2_miss_sectors"
 TELL_TIME = ("dram_read_bytes", "sm_issue", "tensor_active")
 """What the clock is found by: things that happen while a kernel runs, and differ from kernel to kernel."""
 
-LEVEL_WITHIN = 0.1
+LEVEL_WITHIN: Annotated[float, Limit("ratio", CHOICE)] = 0.1
 """A level is told if its interval of 95 % reaches at most this far to either side."""
 
-OVERLAP = 0.1
+OVERLAP: Annotated[float, Limit("ratio", CHOICE)] = 0.1
 """Of the length of a sample that may lie in the one before; more of it is a sample that went wrong."""
 
-OTHER_CLOCKS = (-2.0, -1.5, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0)
+OTHER_CLOCKS: Annotated[tuple[float, ...], Limit("ratio", SIMULATED)] = (
+    -2.0, -1.5, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0,
+)  # fmt: skip
 """
 Of the reach of the clock: where it is not known, amounts are as unsure as they differ at all of these. They
 go twice as far as the reach, for a clock beyond it is not known either. Of 22 simulated kinds of kernel in
 samples of 50 us that are off by 100 us one is told, rightly; with half as far four are, three wrongly.
 """
 
-LEAST_SEEN = 0.5
+LEAST_SEEN: Annotated[float, Limit("ratio", CHOICE)] = 0.5
 """
-Of the kernels' time. What lies outside of the samples is taken to be like what lies in them; where that is
-the larger part, nothing is told.
+Of the kernels' time that samples have to cover. What lies outside of them is taken to be like what lies in
+them; where that is the larger part, nothing is told.
 """
 
-NEARLY_ALL = 0.75
+NEARLY_ALL: Annotated[float, Limit("ratio", H200_LOOKS)] = 0.75
 """
 Where samples cover less than this of the kernels' time, that is told. A real look of four steps had 79 %, for
 sampling began within it, and was right all the same: each kernel was seen in some step.

@@ -17,29 +17,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from perfzero.attribute.mixing import Mixing
 from perfzero.attribute.rates import INSTANCE_NOISE, Fit, fit_rates, solve
+from perfzero.limits import BY_DEFINITION, CHOICE, SIMULATED, Limit
 from perfzero.values import FloatArray, IntArray
 
-INTERVAL = 1.96
+INTERVAL: Annotated[float, Limit("standard deviations", BY_DEFINITION)] = 1.96
 """Errors to either side that hold 95 % of a normal distribution."""
 
-MODEL_ERROR = 0.03
+MODEL_ERROR: Annotated[float, Limit("ratio", SIMULATED)] = 0.03
 """
 Of each amount, that no number of samples takes away: kernels do not work as evenly as the model has them.
 With it intervals of 95 % hold 95, 92, 96, 98 and 94 % of simulated kinds of kernel at 10, 20, 50, 100 us and
 1 ms; without it 84 % at 20 us.
 """
 
-TOLD = 0.5
-"""An amount is told if its interval of 95 % reaches no farther than half of it to either side, or"""
+TOLD: Annotated[float, Limit("ratio", CHOICE)] = 0.5
+"""An amount is told if its interval of 95 % reaches no farther than half of it to either side ..."""
 
-SMALL = 0.005
-"""no farther than this share of the total: what is small need not be known to half of itself."""
+SMALL: Annotated[float, Limit("ratio", CHOICE)] = 0.005
+"""... or no farther than this share of the total: what is small need not be known to half of itself."""
 
 DRAWS = 256
 """

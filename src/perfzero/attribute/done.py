@@ -22,25 +22,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Annotated
 
 from perfzero.attribute.breakdown import Breakdown, CallRow
 from perfzero.attribute.operations import GENERATED
 from perfzero.attribute.operators import plain
 from perfzero.attribute.parts import NOTEWORTHY, Condition, Topic, by_module, operator_of, share_of
 from perfzero.attribute.products import is_heavy
+from perfzero.limits import CHOICE, Limit
 
-FEW_LAUNCHES = 0.05
-"""Of all launches; of less nobody would notice that they are gone."""
+FEW_LAUNCHES: Annotated[float, Limit("ratio", CHOICE)] = 0.05
+"""Of all launches: of less than this nobody would notice that they are gone."""
 
 FROM_HOST = "Memcpy HtoD"
 ORDINARY, PINNED = "(Pageable", "(Pinned"
 """How Kineto names copies from the host, and the memory that they come from."""
 
-NEARLY_ALL = 0.95
-"""Of the time of copies from the host: a few of another kind, such as of a seed, are no reason."""
+NEARLY_ALL: Annotated[float, Limit("ratio", CHOICE)] = 0.95
+"""
+Of the time of copies from the host, from one kind of memory: a few of another kind, such as of a seed, are
+no reason.
+"""
 
 
-NEARLY_ALL_GENERATED = 0.9
+NEARLY_ALL_GENERATED: Annotated[float, Limit("ratio", CHOICE)] = 0.9
 """
 Of the time of what a compiler could generate. Inductor falls back on PyTorch's own kernels for little of what
 it compiles, such as sorts, and clipped gradients and metrics stand beside it; with more than a tenth left,

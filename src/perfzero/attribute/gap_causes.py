@@ -18,6 +18,7 @@ report's.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
@@ -27,11 +28,12 @@ from perfzero.attribute.idle import idle_time
 from perfzero.attribute.moments import main_thread
 from perfzero.attribute.shares import UNCERTAIN_NS
 from perfzero.attribute.torn import whole_stacks
+from perfzero.limits import CHOICE, Limit
 from perfzero.stacks import Frame, GilUse, HostStacks, ProcessStacks
 from perfzero.traces import BoolArray
 from perfzero.values import FloatArray, IntArray, Samples
 
-BEFORE_NS = 2_000_000
+BEFORE_NS: Annotated[int, Limit("nanoseconds", CHOICE)] = 2_000_000
 """How long before a gap a wait for the GPU is looked for: as `attribute.stacks` does for short gaps."""
 
 HALVINGS = 60

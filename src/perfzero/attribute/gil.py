@@ -16,22 +16,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from perfzero.attribute.host_activity import Meaning, TextOf, meaning
+from perfzero.limits import CHOICE, Limit
 from perfzero.stacks import GilUse, ProcessStacks
 from perfzero.values import IntArray
 
-NEAR_NS = 20_000_000
-"""A sample of holders that is farther away says nothing of a look: two mean distances between samples."""
+NEAR_NS: Annotated[int, Limit("nanoseconds", CHOICE)] = 20_000_000
+"""
+A sample of who holds the GIL that is farther away says nothing of a look: two mean distances between
+samples.
+"""
 
-LEAST_WAITS = 20
-"""Looks that found the main thread waiting; of fewer the share is off by a quarter as a rule."""
+LEAST_WAITS: Annotated[int, Limit("count", CHOICE)] = 20
+"""Looks that found the main thread waiting for the GIL; of fewer the share is off by a quarter as a rule."""
 
 
-KNOWN = 0.5
-"""Of the looks that found it waiting, so many have to show themselves who held the GIL."""
+KNOWN: Annotated[float, Limit("ratio", CHOICE)] = 0.5
+"""
+Of the looks that found the main thread waiting for the GIL, so many have to show themselves who held it.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -32,37 +32,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, Meaning
 from perfzero.attribute.idle import Idle
 from perfzero.attribute.moments import Moments
+from perfzero.limits import CHOICE, SIMULATED, Limit
 from perfzero.traces import BoolArray
 from perfzero.values import FloatArray, IntArray
 
-NEAR_NS = 1_000_000
+NEAR_NS: Annotated[int, Limit("nanoseconds", CHOICE)] = 1_000_000
 """A moment so near to an edge of a gap is at the line in which it begins or ends."""
 
-TOLD_APART_NS = 4_000_000
+TOLD_APART_NS: Annotated[int, Limit("nanoseconds", CHOICE)] = 4_000_000
 """Shorter gaps begin and end too near to each other: the clock is known to a millisecond or so."""
 
-MORE = 1.5
-SOME = 2.5
+MORE: Annotated[float, Limit("ratio", SIMULATED)] = 1.5
 """
-In a line that computes begin so many times more gaps than end there, and so many moments more. In one that
-launches end as many as begin. Of those that end only moments afterwards count: before, the host may well have
-been in the line before the one that launches.
+In a line that computes begin so many times more gaps than end there, and `SOME` moments more. In one that
+launches end as many as begin. Of those that end only moments afterwards count: before, the host may well
+have been in the line before the one that launches.
 """
 
-BEHIND = 0.1
+SOME: Annotated[float, Limit("count", SIMULATED)] = 2.5
+"""Moments by which more gaps begin than end in a line that computes: of a few it may be chance."""
+
+BEHIND: Annotated[float, Limit("ratio", SIMULATED)] = 0.1
 """
 A line is not counted where the host was seen to wait for the GPU after it before so many of the gaps, and
 before `BEHIND_GAPS`: without it that wait would be longer. One of 1 ms is seen one time in five, so it was
 there before the other gaps as well.
 """
 
-BEHIND_GAPS = 3
+BEHIND_GAPS: Annotated[int, Limit("count", SIMULATED)] = 3
+"""Gaps before which a wait was seen behind a line, at least: one or two may be chance."""
 
 
 def computes(leaves: Sequence[Meaning], moments: Moments, idle: Idle) -> BoolArray:

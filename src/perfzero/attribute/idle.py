@@ -10,17 +10,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from perfzero.limits import CHOICE, Limit
 from perfzero.traces import BoolArray
 from perfzero.values import FloatArray, IntArray, Samples
 
-VOID = 0.05
+VOID: Annotated[float, Limit("ratio", CHOICE)] = 0.05
 """GR activity below which a sample is taken to lie in a gap."""
 
-FULL = 0.97
-"""... and from which on it has none."""
+FULL: Annotated[float, Limit("ratio", CHOICE)] = 0.97
+"""GR activity from which on a sample has no part of a gap."""
+
+TOUCH: Annotated[float, Limit("ratio", CHOICE)] = 0.5
+"""Of the period: samples that are nearer follow each other, for a lost one leaves a whole period."""
+
+ACROSS: Annotated[float, Limit("ratio", CHOICE)] = 0.3
+"""Of a sample, idle in two neighbours together: with less, their idle parts need not be one gap."""
+
+JOINED_NS: Annotated[int, Limit("nanoseconds", CHOICE)] = 1000
+"""Gaps that are nearer are one: stamps of samples differ by as much."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +68,7 @@ def idle_time(pm: Samples, *, start_ns: int, end_ns: int) -> Idle | None:
     start, end = table.start_ns, table.end_ns
     gr = np.clip(table.column("gr_active"), 0.0, 1.0)
     period = float(np.median(end - start))
-    touches = np.abs(start[1:] - end[:-1]) <= 0.5 * period  # row i and i + 1
+    touches = np.abs(start[1:] - end[:-1]) <= TOUCH * period  # row i and i + 1
     before, after = np.append(False, touches), np.append(touches, False)
     left = np.where(before, np.append(1.0, gr[:-1]), np.nan)
     right = np.where(after, np.append(gr[1:], 1.0), np.nan)
@@ -66,7 +77,7 @@ def idle_time(pm: Samples, *, start_ns: int, end_ns: int) -> Idle | None:
     two_left = np.append(False, partial[:-1] & partial[1:] & touches)  # the right one of two
     outer = np.append(np.append(1.0, 1.0), left[1:-1])[: len(gr)]
     across = two_left & (right >= FULL) & (outer >= FULL)
-    across &= (1 - gr) + (1 - np.append(1.0, gr[:-1])) >= 0.3
+    across &= (1 - gr) + (1 - np.append(1.0, gr[:-1])) >= ACROSS
     first_across = np.append(across[1:], False)
     # In which part of a partly idle sample the gap lies: at its end, at its beginning, or who knows.
     at_end = partial & ((right < VOID) | first_across)
@@ -78,7 +89,7 @@ def idle_time(pm: Samples, *, start_ns: int, end_ns: int) -> Idle | None:
     gaps: list[list[int]] = []
 
     def gap(a: int, b: int) -> None:
-        if gaps and a <= gaps[-1][1] + 1000:
+        if gaps and a <= gaps[-1][1] + JOINED_NS:
             gaps[-1][1] = b
         elif b > a:
             gaps.append([a, b])

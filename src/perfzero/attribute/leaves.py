@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
@@ -16,10 +17,11 @@ from perfzero.attribute.gil import held_up
 from perfzero.attribute.host_activity import Meaning, TextOf, may_copy, meaning
 from perfzero.attribute.idle import Idle
 from perfzero.attribute.moments import Moments
+from perfzero.limits import H200_LOOKS, Limit
 from perfzero.stacks import GilUse, ProcessStacks
 from perfzero.values import FloatArray, IntArray, Samples
 
-COPIES = 0.05
+COPIES: Annotated[float, Limit("ratio", H200_LOOKS)] = 0.05
 """
 Of the idle time in a line that may copy: if a copy engine works for so much of it, the line copies.
 From memory that is not pinned it works for 0.12 to 0.15 of a copy, for the host moves the data first; while

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -12,19 +12,26 @@ from perfzero.attribute.causes import Cause
 from perfzero.attribute.host_activity import WAITS_FOR_GPU, Activity, Meaning, TextOf
 from perfzero.attribute.moments import Moments
 from perfzero.attribute.shares import Shares
+from perfzero.limits import CHOICE, Limit
 from perfzero.stacks import Frame
 from perfzero.values import FloatArray
 
-LOOP_S = 1.0
+LOOP_S: Annotated[float, Limit("seconds", CHOICE)] = 1.0
 """A call that lasts so long on average holds a loop over steps: the lines in it are told apart."""
 
-INTO = 0.9
+INTO: Annotated[float, Limit("ratio", CHOICE)] = 0.9
 """A line within a called function is told instead of the call if it has so much of the call's share."""
 
-WORTH = 0.05
-"""Of the idle time; less is not told."""
+HEAVY: Annotated[float, Limit("ratio", CHOICE)] = 0.2
+"""Of a call's share: lines behind it with so much may be causes by themselves ..."""
 
-FIRST = 0.8
+TOGETHER: Annotated[float, Limit("ratio", CHOICE)] = 0.8
+"""... and are told instead of the call if together they have so much of it, and one of them is a wait."""
+
+WORTH: Annotated[float, Limit("ratio", CHOICE)] = 0.05
+"""Of the idle time; a line with less is not told."""
+
+FIRST: Annotated[float, Limit("ratio", CHOICE)] = 0.8
 """A line that waits for the GPU comes first if it has so much of the largest share: what follows is late."""
 
 
@@ -118,11 +125,11 @@ class Lines:
             return [found for child in below for found in self.told(child)]
         if self._sum[below[0]] >= INTO * whole:
             return self.told(below[0])
-        heavy = [child for child in below[:3] if self._sum[child] >= 0.2 * whole]
+        heavy = [child for child in below[:3] if self._sum[child] >= HEAVY * whole]
         # Several causes behind one call, unless it is one function whose lines share the work.
         if (
             len(heavy) > 1
-            and sum(self._sum[child] for child in heavy) >= 0.8 * whole
+            and sum(self._sum[child] for child in heavy) >= TOGETHER * whole
             and any(self.waits[child] for child in heavy)
         ):
             return [found for child in heavy for found in self.told(child)]

@@ -23,15 +23,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 from perfzero.attribute.breakdown import Breakdown, Call, CallRow
 from perfzero.attribute.operations import factors, multiplying, uses_tensor_cores
 from perfzero.attribute.operators import CONVOLUTION, CONVOLUTION_BACKWARD, plain
 from perfzero.attribute.parts import NOTEWORTHY, Condition, Part, Why, by_call, by_module, dtype_of, share_of
 from perfzero.attribute.products import is_convolution, is_product
+from perfzero.limits import H200_LOOKS, Limit
 
-IDLE = 0.01
+IDLE: Annotated[float, Limit("ratio", H200_LOOKS)] = 0.01
 """
 Activity of the tensor cores while a kernel runs. In a ResNet-50 on an H200 batch norms and activations have
 less than this, convolutions from 0.05 up.

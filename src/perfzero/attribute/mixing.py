@@ -25,10 +25,11 @@ scipy is imported where it is used: it takes half a second, and most reports nee
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from perfzero.limits import CHOICE, Limit
 from perfzero.traces import BoolArray
 from perfzero.values import FloatArray, IntArray
 
@@ -56,7 +57,7 @@ Multiplications in its factors, about: unknown rates times the mean of those squ
 sample is tied together. With 400 of 3,000 positions in each sample of 2 ms one quantity takes 10 s.
 """
 
-ALIKE = 0.25
+ALIKE: Annotated[float, Limit("ratio", CHOICE)] = 0.25
 """Lengths at one position that spread by more than this share of their mean are those of unlike work."""
 
 

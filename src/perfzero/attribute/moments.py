@@ -6,10 +6,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
 from perfzero.attribute.idle import Idle
+from perfzero.limits import BY_DEFINITION, CHOICE, Limit
 from perfzero.stacks import ProcessStacks
 from perfzero.traces import BoolArray
 from perfzero.values import FloatArray, IntArray
@@ -23,12 +25,21 @@ CELL_S = 0.0005
 SHARPENED = 4
 """Rounds in which ends of visits are set by the GPU; more change nothing."""
 
-TRUST = 0.5
-"""How much of what the GPU tells counts there: neighbouring cells tell much the same."""
+TRUST: Annotated[float, Limit("ratio", CHOICE)] = 0.5
+"""How much of what the GPU tells of the end of a visit counts: neighbouring cells tell much the same."""
 
-LEAST_CHANCE = 0.02
+LEAST_CHANCE: Annotated[float, Limit("ratio", CHOICE)] = 0.02
 """No line is taken to be quite sure to come with a busy GPU, or with an idle one."""
 
+
+IN_GAP: Annotated[float, Limit("ratio", BY_DEFINITION)] = 0.5
+"""Idle share of the GPU at a moment; with more it lies in a gap rather than beside it."""
+
+WEIGHTLESS = 1e-3
+"""Moments that stand for less than this are left out: they are many, and change nothing."""
+
+NEAR_ZERO = 1e-3
+"""Below, the first terms of a series are nearer than the formula, which subtracts large numbers."""
 
 MOST_FRAMES = 1_500_000
 """
@@ -124,7 +135,7 @@ def moments_of(
         value = idle.at(cell_ns + offset_ns)
         at_first = idle.at(visits.time_ns + offset_ns)
         free = np.append(np.zeros(visits.leaf.max() + 1, np.bool_) if computing is None else computing, False)
-        either, in_gap = free[leaf] & free[following], free[leaf] & (value > 0.5)
+        either, in_gap = free[leaf] & free[following], free[leaf] & (value > IN_GAP)
         for _ in range(SHARPENED):
             told = Moments(
                 np.append(visits.time_ns, cell_ns),
@@ -141,12 +152,12 @@ def moments_of(
             lasts = _lasts(prior + before - before[first][which], first, which)
             # In a gap the host may have been elsewhere, unseen, if this line hardly ever comes with one.
             rarely = np.exp(np.minimum(odds[1, leaf + 1] - odds[1, 0], 0.0))
-            lasts = np.where((value > 0.5) & ~free[leaf], lasts * rarely, lasts)
+            lasts = np.where((value > IN_GAP) & ~free[leaf], lasts * rarely, lasts)
     times = np.append(visits.time_ns, cell_ns)
     order = np.argsort(times, kind="stable")
     weight = np.append(exact, lasts * cell_s * visits.rate_hz)
     found = Moments(times[order], np.append(visits.leaf, leaf)[order], weight[order], sure[order])
-    return found.where((found.leaf >= 0) & (found.weight > 1e-3))
+    return found.where((found.leaf >= 0) & (found.weight > WEIGHTLESS))
 
 
 def _lasts(log_density: FloatArray, first: IntArray, which: IntArray) -> FloatArray:
@@ -187,7 +198,7 @@ def _growth_hz(length_s: FloatArray, kind: IntArray, *, rate_hz: float) -> Float
         growth = rate_hz - 1 / mean_s[kind + 1]
         x = growth * length_s
         # The mean of u on (0, 1) with the density exp(x u): 1 / (1 - exp(-x)) - 1 / x, 1/2 + x/12 near 0.
-        near = np.abs(x) < 1e-3
+        near = np.abs(x) < NEAR_ZERO
         safe = np.clip(np.where(near, 1.0, x), -500, 500)
         rest_s = length_s * np.where(near, 0.5 + x / 12, -1 / np.expm1(-safe) - 1 / safe)
     return growth

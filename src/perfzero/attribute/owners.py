@@ -97,7 +97,7 @@ def find_owners(trace: Trace) -> Owners:
     # The last of equals: a module call is more than the operator that begins with it.
     owner = len(begun) - 1 - np.argmax(begun[::-1], axis=0)
     owner[begun.max(axis=0) == _NEVER] = 0
-    by_optimizer, by_backward, by_module = owner == 1, owner == 2, owner == 3
+    by_optimizer, by_backward, by_module = (owner == row for row in (1, 2, 3))
 
     # From here on, backward work is looked up where its forward operator ran.
     call = np.where(by_module, call, -1)

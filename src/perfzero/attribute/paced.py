@@ -20,20 +20,36 @@ well. Between these it sets the pace in as many as lies in proportion.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 
 from perfzero.attribute.idle import Idle
 from perfzero.attribute.moments import Moments
+from perfzero.limits import SIMULATED, Limit
 from perfzero.traces import BoolArray
 from perfzero.values import FloatArray, IntArray
 
-RARE = 0.1
-PACED = 0.22
-"""Waits that are left 2 of 33 to 50 ms by a line that varies by a tenth are seen in 0.24 to 0.39 of them."""
+RARE: Annotated[float, Limit("ratio", SIMULATED)] = 0.1
+"""Of the gaps of a line: waits that follow it in fewer hold up none but their own."""
 
-LITTLE = 0.12
-MUCH = 0.2
-"""Of the time in gaps. The waits above have 0.22 to 0.46 of it; to take a batch takes some 0.1 to 1 ms."""
+PACED: Annotated[float, Limit("ratio", SIMULATED)] = 0.22
+"""
+Of the gaps of a line: waits that follow it in so many set the pace in all. Those that are left 2 of 33 to
+50 ms by a line that varies by a tenth are seen in 0.24 to 0.39 of them.
+"""
+
+LITTLE: Annotated[float, Limit("ratio", SIMULATED)] = 0.12
+"""
+Of the time in gaps: waits for others with less set no pace, for to take a batch that is ready takes time
+as well.
+"""
+
+MUCH: Annotated[float, Limit("ratio", SIMULATED)] = 0.2
+"""
+Of the time in gaps: waits for others with more set the pace. Those above have 0.22 to 0.46 of it; to take a
+batch takes some 0.1 to 1 ms.
+"""
 
 
 def waited_after(moments: Moments, idle: Idle, others: BoolArray) -> tuple[IntArray, IntArray, BoolArray]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from perfzero.attribute.breakdown import Call, CallRow, SourceLine
 from perfzero.attribute.paths import pattern, without_numbers
+from perfzero.limits import CHOICE, Limit
 
 Topic = Literal[
     "channels_last",
@@ -55,8 +56,11 @@ Why = Literal[
 ]
 """Of a part, why it is one, where parts differ in that."""
 
-NOTEWORTHY = 0.01
-"""Of the busy time. What takes less is no reason for a remedy, and too much to be called none."""
+NOTEWORTHY: Annotated[float, Limit("ratio", CHOICE)] = 0.01
+"""
+Of the busy time, for a condition to hold. What takes less is no reason for a remedy, and too much to be
+called none.
+"""
 
 
 @dataclass(frozen=True, slots=True)

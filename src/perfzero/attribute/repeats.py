@@ -22,29 +22,31 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Annotated
 
 import numpy as np
 
+from perfzero.limits import BY_DEFINITION, CHOICE, SIMULATED, Limit
 from perfzero.traces import WORK_KINDS, Launches, Spans, Trace, Work
 from perfzero.values import IntArray
 
-NEARLY = 0.02
+NEARLY: Annotated[float, Limit("ratio", SIMULATED)] = 0.02
 """
 So much less well than the best lag a smaller one may repeat. That of a block of six kernels repeats less well
 than the step by 0.12 where 12 blocks are in it, by 0.05 where 30 are, and by 0.04 where 40 are.
 """
 
-REPEATS = 0.8
+REPEATS: Annotated[float, Limit("ratio", CHOICE)] = 0.8
 """Kappa of a sequence that repeats: a step in five may have something more, anywhere."""
 
 MOST = 20_000
 """Pieces of work of which it is taken, so a step has 10,000 at most: half a second of CPU."""
 
-BY_CHANCE = 1e-3
+BY_CHANCE: Annotated[float, Limit("ratio", CHOICE)] = 1e-3
 """How likely a sequence of names in any order may be to repeat so well with one of its lags."""
 
-FEWEST = 2
-"""Steps that have to be seen whole."""
+FEWEST: Annotated[int, Limit("count", BY_DEFINITION)] = 2
+"""Steps that have to be seen whole: of one nobody knows that it comes again."""
 
 
 def with_steps(trace: Trace) -> Trace:

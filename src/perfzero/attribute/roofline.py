@@ -21,11 +21,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 from perfzero.attribute.counted import Counted
+from perfzero.limits import CHOICE, H200_LOOKS, Limit
 
-POOR_REUSE = 1.5
+POOR_REUSE: Annotated[float, Limit("ratio", H200_LOOKS)] = 1.5
 """
 Measured over compulsory bytes. From this on a row moves half as much again as it has to: what it uses twice
 has left the chip in between, or it works on more than its inputs, such as copies in another layout. Below it
@@ -33,13 +34,13 @@ is what a good kernel does: a backward convolution reads one gradient for two pr
 the compulsory bytes at most, and elementwise calls and large batch norms of real looks have 0.9 to 1.1.
 """
 
-OPEN = 3.0
+OPEN: Annotated[float, Limit("ratio", CHOICE)] = 3.0
 """The upper end of a reuse over its lower one: from here on none is told, for it may be poor or good."""
 
-OUT_OF_L2 = 0.8
-"""Of the compulsory bytes. With fewer, a fifth or more came out of the L2, or stays there."""
+OUT_OF_L2: Annotated[float, Limit("ratio", CHOICE)] = 0.8
+"""Measured over compulsory bytes. With fewer, a fifth or more came out of the L2, or stays there."""
 
-Limit = Literal["compute", "dram", ""]
+LimitedBy = Literal["compute", "dram", ""]
 Reuse = Literal["from L2", "streaming", "poor reuse", ""]
 
 
@@ -72,7 +73,7 @@ class Roofline:
     roof: float = math.nan
     roof_low: float = math.nan
     roof_high: float = math.nan
-    limit: Limit = ""
+    limit: LimitedBy = ""
 
     def measured(self, counted: Counted, gpu_ns: int, compute_s: float, ceilings: Ceilings) -> Roofline:
         """
@@ -93,7 +94,7 @@ class Roofline:
         memory_s = moved / ceilings.dram
         if not (math.isfinite(memory_s) and math.isfinite(compute_s) and gpu_ns):
             return found
-        limit: Limit = "compute" if compute_s > memory_s else "dram"
+        limit: LimitedBy = "compute" if compute_s > memory_s else "dram"
         roof, low, high = (
             max(compute_s, amount / ceilings.dram) * 1e9 / gpu_ns for amount in (moved, least, most)
         )

@@ -25,14 +25,16 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from perfzero.attribute.breakdown import Breakdown, Call, CallRow
 from perfzero.attribute.compulsory import BYTES, different, made_of
 from perfzero.attribute.operators import plain
 from perfzero.attribute.parts import NOTEWORTHY, Condition, Topic, by_call, by_module, share_of
+from perfzero.limits import H200_LOOKS, Limit
 from perfzero.traces import Tensor
 
-ATOMIC = 0.05
+ATOMIC: Annotated[float, Limit("ratio", H200_LOOKS)] = 0.05
 """
 Of the memory's roof, by atomic additions at least. A slice of an H200's L2 adds a number a cycle, which is
 0.65 TB/s of float32 for all of them, a seventh of the roof; where many go to few places, a third of that.
@@ -40,7 +42,7 @@ Of the memory's roof, by atomic additions at least. A slice of an H200's L2 adds
 
 WORD_BYTES = 4
 
-STREAMED = 0.5
+STREAMED: Annotated[float, Limit("ratio", H200_LOOKS)] = 0.5
 """Of the memory's roof, by elementwise operators and sums at least (`attribute/fusing.py`)."""
 
 Bytes = Callable[[Call], float | None]

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -44,22 +44,23 @@ from perfzero.attribute.idle import Idle, inside
 from perfzero.attribute.leaves import Looks
 from perfzero.attribute.moments import Moments
 from perfzero.attribute.paced import paced, waited_after
+from perfzero.limits import CHOICE, SIMULATED, Limit
 from perfzero.traces import BoolArray
 from perfzero.values import FloatArray, IntArray
 
-SYNCED = 0.15
+SYNCED: Annotated[float, Limit("ratio", CHOICE)] = 0.15
 """From this share of the moments near short gaps on, lines that wait for the GPU explain them all."""
 
-BEGINS_WITHIN_S = 0.002
+BEGINS_WITHIN_S: Annotated[float, Limit("seconds", CHOICE)] = 0.002
 """How long before a gap a moment tells where it began; more for long gaps, a quarter of their length ..."""
 
-BEGINS_LONGEST = 10.0
+BEGINS_LONGEST: Annotated[float, Limit("ratio", CHOICE)] = 10.0
 """... but no more than so many times the mean distance of moments."""
 
-UNCERTAIN_NS = 700_000
+UNCERTAIN_NS: Annotated[int, Limit("nanoseconds", SIMULATED)] = 700_000
 """So shortly before a gap begins a moment tells nothing: clocks and gaps are not placed better."""
 
-MOSTLY = 0.5
+MOSTLY: Annotated[float, Limit("ratio", CHOICE)] = 0.5
 """Python during which the GPU is busy for more of the time than this is taken to launch."""
 
 BLOCK_S = 0.5

@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from perfzero.attribute.idle import Idle
 from perfzero.attribute.moments import Moments
+from perfzero.limits import CHOICE, SIMULATED, Limit
 from perfzero.traces import BoolArray
 from perfzero.values import FloatArray, IntArray
 
 OFFSET_STEP_NS = 500_000
 """Steps in which the clock is searched."""
 
-LATE_NS = 1_000_000
+LATE_NS: Annotated[int, Limit("nanoseconds", CHOICE)] = 1_000_000
 """
 Times are hardly too late by more: py-spy cannot begin to count before it runs, but a busy machine may let it
 run later than is taken. So what looks the same further back in the step is not mistaken for the truth.
@@ -36,8 +37,11 @@ MOST_SLACK_NS = 20_000_000
 CLOCK_SIGMAS = 4.0
 """The clock's slack is so many standard deviations of it."""
 
-CLOCK_RMS_NS = 700_000
-"""By so much it is off once it is set, in simulated programs of which the slack is 4 ms (docs/host.md)."""
+CLOCK_RMS_NS: Annotated[int, Limit("nanoseconds", SIMULATED)] = 700_000
+"""
+By so much the clock of stacks is off once it is set, in simulated programs of which the slack is 4 ms
+(docs/host.md).
+"""
 
 TEMPER_LAUNCHES = 0.3
 TEMPER = 0.1
@@ -49,8 +53,8 @@ would mean that moments are independent and that lines are pure.
 NEAR_NS = 3_000_000
 """So near to the end of a gap moments count, and no farther than the gap or the work after it lasts."""
 
-LEAST_NEAR = 20
-"""Moments there; fewer leave the clock as it is."""
+LEAST_NEAR: Annotated[int, Limit("count", CHOICE)] = 20
+"""Moments near the ends of gaps; fewer leave the clock of stacks as it is."""
 
 
 def clock_offset_ns(moments: Moments, launches: BoolArray, idle: Idle, *, slack_ns: int) -> int:

@@ -12,7 +12,7 @@ Which line of the program the GPU waits for: idle time seen by counters, and sta
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -28,16 +28,17 @@ from perfzero.attribute.shares import Shares
 from perfzero.attribute.stack_clock import clock_offset_ns, information, left_ns
 from perfzero.attribute.starts import with_starts
 from perfzero.attribute.torn import whole_stacks
+from perfzero.limits import CHOICE, Limit
 from perfzero.stacks import Frame, HostStacks
 from perfzero.values import Samples
 from perfzero.words.said import say
 
 __all__ = ["Cause", "HostCauses", "StageShare", "host_causes"]
 
-LEAST_IDLE = 0.02
+LEAST_IDLE: Annotated[float, Limit("ratio", CHOICE)] = 0.02
 """Less of the time is not worth an explanation, and too little to find one."""
 
-LEAST_SAMPLES = 100
+LEAST_SAMPLES: Annotated[int, Limit("count", CHOICE)] = 100
 """Moments in the windows; of fewer, shares are off by more than 5 points as a rule."""
 
 MOST_MEANINGS = 4_000

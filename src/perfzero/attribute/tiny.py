@@ -8,23 +8,25 @@ fewer of them; products stay as many, and a CUDA graph launches them all at once
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 from perfzero.attribute.breakdown import Breakdown, CallRow
 from perfzero.attribute.operators import multiplies_nothing
 from perfzero.attribute.parts import Condition, Part, Topic, operator_of
 from perfzero.attribute.paths import pattern, without_numbers
+from perfzero.limits import CHOICE, H200_LOOKS, Limit
 
-TINY_NS = 10_000
+TINY_NS: Annotated[int, Limit("nanoseconds", H200_LOOKS)] = 10_000
 """
-Mean length of a module's kernels. Eager PyTorch launches 39,000 to 56,000 kernels a second with its main
-thread saturated (measured on an H200), one each 18 to 26 us: with kernels half as long the GPU waits for the
-host half of the time or more.
+Mean length of a module's kernels, from which down they are tiny. Eager PyTorch launches 39,000 to 56,000
+kernels a second with its main thread saturated (measured on an H200), one each 18 to 26 us: with kernels
+half as long the GPU waits for the host half of the time or more.
 """
 
-MANY = 0.2
-"""Of all launches, in such modules; with fewer, the others decide how late the host is."""
+MANY: Annotated[float, Limit("ratio", CHOICE)] = 0.2
+"""Of all launches, in modules of tiny kernels; with fewer, the others decide how late the host is."""
 
-SOME = 0.01
+SOME: Annotated[float, Limit("ratio", CHOICE)] = 0.01
 """Of all launches; a module with fewer is not named."""
 
 

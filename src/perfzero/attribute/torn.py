@@ -24,22 +24,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Annotated
 
 import numpy as np
 
 from perfzero.attribute.host_activity import is_own
+from perfzero.limits import CHOICE, H200_LOOKS, Limit
 from perfzero.stacks import ProcessStacks
 from perfzero.traces import BoolArray
 from perfzero.values import IntArray
 
-RARE = 0.1
+RARE: Annotated[float, Limit("ratio", H200_LOOKS)] = 0.1
 """
-Of the time; a root that has more is no accident. Torn stacks begin anywhere, so none of their roots has much:
-most have the empty ones, 0.05 in a program that compiles all the time (benchmarks/planted, spruce).
+Of the time; an outermost function that has more is no accident. Torn stacks begin anywhere, so none of
+their roots has much: most have the empty ones, 0.05 in a program that compiles all the time
+(benchmarks/planted, spruce).
 """
 
-MOST_TORN = 0.5
-"""Of the time; were more to be left out, the program's root was not understood, and all is left in."""
+MOST_TORN: Annotated[float, Limit("ratio", CHOICE)] = 0.5
+"""
+Of the time, in torn stacks; were more to be left out, the program's root was not understood, and all is
+left in.
+"""
 
 _Root = tuple[str, str] | None
 """File and function of the outermost frame, None of an empty stack."""

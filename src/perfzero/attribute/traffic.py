@@ -7,14 +7,19 @@ The modules that move most of the bytes, each with its reuse (`roofline.py`).
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 from perfzero.attribute.breakdown import Breakdown
 from perfzero.attribute.counted import Counted
 from perfzero.attribute.parts import Condition, Part, Why
 from perfzero.attribute.roofline import Roofline, kind_of_reuse
+from perfzero.limits import H200_LOOKS, Limit
 
-MUCH = 0.05
-"""Of all bytes. Modules with less are many: of a ResNet-50 each layer moves 1 to 8 %."""
+MUCH: Annotated[float, Limit("ratio", H200_LOOKS)] = 0.05
+"""
+Of all bytes, that a module moves to be named. Modules with less are many: of a ResNet-50 each layer moves 1
+to 8 %.
+"""
 
 
 def traffic(b: Breakdown) -> Condition | None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import numpy as np
 
@@ -66,6 +66,7 @@ from perfzero.attribute.positions import kernels_of
 from perfzero.attribute.repeats import with_steps
 from perfzero.attribute.roofline import Ceilings, Roofline
 from perfzero.attribute.work import Demand, demand, leaves_the_device
+from perfzero.limits import CHOICE, Limit
 from perfzero.traces import WORK_KINDS, BoolArray, Spans, Trace, Work
 from perfzero.values import IntArray, Samples
 from perfzero.words.said import say
@@ -74,10 +75,10 @@ SEVERAL_GPUS = say("layers.several_gpus")
 NOT_SAMPLED = say("layers.no_sample")
 CLOCK_UNKNOWN = say("layers.clocks")
 
-LONG_SAMPLES_NS = 200_000
+LONG_SAMPLES_NS: Annotated[int, Limit("nanoseconds", CHOICE)] = 200_000
 """Longer samples tell single kernels from each other only after hundreds of steps."""
 
-BESIDE = 0.02
+BESIDE: Annotated[float, Limit("ratio", CHOICE)] = 0.02
 """
 Of a row's time. Up to here it has no place under the roof less for what another stream moved meanwhile: as
 much as may be unknown of it (`work.KNOWN`).

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
@@ -29,10 +30,11 @@ from perfzero.attribute.operators import ATTENTION_BACKWARD, ATTENTION_FORWARD, 
 from perfzero.attribute.outputs import Outputs, outputs
 from perfzero.attribute.roofline import Ceilings, Roofline
 from perfzero.hardware import DTYPES
+from perfzero.limits import CHOICE, Limit
 from perfzero.traces import WORK_KINDS, BoolArray, Work
 from perfzero.values import FloatArray, IntArray
 
-KNOWN = 0.98
+KNOWN: Annotated[float, Limit("ratio", CHOICE)] = 0.98
 """
 Of a row's time, in kernels of which it is known what they compute or have to move. Of the rest nobody knows
 what it adds; up to 2 % of the time it is less than what else is uncertain, such as bytes to 2 to 4 %.
