@@ -96,7 +96,7 @@ def test_what_takes_next_to_nothing_is_not_told(tmp_path: Path) -> None:
         look.work("gemm", 100 + 5 * at, 100 + 5 * at + length, at=at + 2)
     look.work("copy", 500, 500.9, at=95)
 
-    assert lines(broken_down(tmp_path, look)) == ["a  Linear  98 %"]
+    assert lines(broken_down(tmp_path, look)) == ["a  Linear  98 %  gemm"]
 
 
 def test_a_replay_is_told(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_function_that_ran_already_is_told_without_a_line(tmp_path: Path) -> N
     look.module("", "Net", 0, 20)
     look.work("a", 30, 40, at=5)
 
-    assert lines(broken_down(tmp_path, look)) == ["(model)  Net  100 %    train.py"]
+    assert lines(broken_down(tmp_path, look)) == ["(model)  Net  100 %  a  train.py"]
 
 
 def test_whole_paths_are_told_without_the_folder_they_have_in_common(tmp_path: Path) -> None:
@@ -127,9 +127,9 @@ def test_whole_paths_are_told_without_the_folder_they_have_in_common(tmp_path: P
     look.work("z", 49, 57, at=50)
 
     assert lines(broken_down(tmp_path, look)) == [
-        "(model)          Net     37 %    train.py:88",
-        "a                Linear  33 %    model/net.py:7",
-        "outside modules          30 %    other.py:3",
+        "(model)          Net     37 %  x  train.py:88",
+        "a                Linear  33 %  y  model/net.py:7",
+        "outside modules  z       30 %     other.py:3",
     ]
 
 
@@ -248,7 +248,7 @@ def ranks(folder: Path) -> Breakdown:
 
 def test_of_collectives_it_is_told_which_and_what_of_them_nothing_hides(tmp_path: Path) -> None:
     assert lines(ranks(tmp_path)) == [
-        "(model).0    Linear     80 %",
+        "(model).0    Linear     80 %  gemm",
         "collectives  AllReduce  40 %  50 % exposed [1024] bf16",
     ]
 
@@ -271,6 +271,35 @@ def test_an_operator_is_told_and_not_its_kernel(tmp_path: Path) -> None:
     look.work("gemm", 30, 40, at=5)
 
     assert lines(broken_down(tmp_path, look)) == ["outside modules  aten::mm  100 %"]
+
+
+def test_a_kernel_that_no_operator_launched_is_told_by_its_name(tmp_path: Path) -> None:
+    """As one written in Triton, which the program launches itself beside small operators."""
+    look = Look()
+    look.work("attend", 30, 90, at=5)
+    look.op("aten::mul", 10, 20, shapes=[[8, 64]])
+    look.work("elementwise", 90, 100, at=15)
+    look.module("head", "Head", 200, 220)
+    look.op("aten::empty", 201, 203, shapes=[[4, 4]])
+    look.work("void sm90_project", 300, 350, at=210)
+    look.op("aten::add", 212, 218, shapes=[[16]])
+    look.work("elementwise", 350, 355, at=215)
+
+    assert lines(broken_down(tmp_path, look)) == [
+        "outside modules  attend  56 %",
+        "head             Head    44 %  project",
+    ]
+
+
+def test_a_kernel_with_less_than_half_of_the_time_does_not_stand_for_its_row(tmp_path: Path) -> None:
+    look = Look()
+    look.work("attend", 30, 70, at=5)
+    look.op("aten::mul", 10, 20, shapes=[[8, 64]])
+    look.work("elementwise", 70, 105, at=15)
+    look.op("aten::add", 20, 30, shapes=[[8, 64]])
+    look.work("another", 105, 130, at=25)
+
+    assert lines(broken_down(tmp_path, look)) == ["outside modules  aten::mul  100 %  [8,64] fp32"]
 
 
 def test_no_gpu_work_no_lines(tmp_path: Path) -> None:
@@ -334,7 +363,7 @@ def test_names_cannot_drive_the_terminal(tmp_path: Path) -> None:
     look.module("a\nb\tc", "Net", 0, 20)
     look.work("a", 30, 40, at=5)
 
-    assert lines(broken_down(tmp_path, look)) == ["a b c  Net  100 %"]
+    assert lines(broken_down(tmp_path, look)) == ["a b c  Net  100 %  a"]
 
 
 def test_shares_of_what_is_read_stand_beside_those_of_time(tmp_path: Path) -> None:

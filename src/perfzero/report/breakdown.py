@@ -169,13 +169,33 @@ def _told(breakdown: Breakdown) -> Iterator[tuple[Row, str, str]]:
     for alike in breakdown.alike:
         if alike.row.time.share >= WORTH_TELLING:
             times = f" ×{alike.count}" if alike.count > 1 else ""
-            yield replace(alike.row, name=within_model(alike.row.name)), f"{alike.class_name}{times}", ""
+            row = replace(alike.row, name=within_model(alike.row.name))
+            own = _own_kernel(breakdown, row)
+            yield replace(row, call=None) if own else row, f"{alike.class_name}{times}", own
     for row in breakdown.elsewhere:
         if row.time.share >= WORTH_TELLING:
             if row.name == COLLECTIVES_ROW:
                 yield row, _collective(row.kernel), _exposed(breakdown, row)
+            elif row.name == OUTSIDE_ROW and (own := _own_kernel(breakdown, row)):
+                yield replace(row, call=None), own, ""
             else:
                 yield row, "" if row.call is None else row.call.operator, ""
+
+
+MOSTLY = 0.5
+"""Of a row's time. A kernel with less does not stand for it."""
+
+
+def _own_kernel(breakdown: Breakdown, row: Row) -> str:
+    """
+    The kernel with most of *row*'s time where no operator launched it, as one written in Triton: then what
+    operators beside it were given says nothing of it. Empty where an operator did.
+    """
+    alone = sum(c.gpu_ns for c in breakdown.calls if c.call is None and c.kernel == row.kernel)
+    replayed = row.time.replay_ns * 2 > row.time.gpu_ns  # of a graph nobody knows the operators
+    if not row.kernel or replayed or not alone >= MOSTLY * row.time.gpu_ns:
+        return ""
+    return _kernel(_ARCHITECTURE.sub("", row.kernel.removeprefix("void ")), _KERNEL)
 
 
 def kernels_alone(breakdown: Breakdown) -> bool:
