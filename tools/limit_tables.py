@@ -23,6 +23,7 @@ PACKAGE = Path(perfzero.__file__).parent
 ROOMS: Mapping[str, tuple[str, ...]] = {
     "Verdicts, and what a fix gains": ("diagnose/**/*.py",),
     "Layers, kernels and lines": ("attribute/*.py",),
+    "Comparisons": ("series/compare.py", "report/ledger/*.py"),
 }
 """The headings of the page, and the modules below each; a test looks for limits in any other."""
 
@@ -43,12 +44,13 @@ def modules(room: str) -> list[Path]:
 
 
 def limits_of(path: Path) -> list[Row]:
-    """The annotated limits of one module, in its order, each named MODULE.NAME."""
+    """The annotated limits of one module, in its order, each named as it is reached: ROOM.MODULE.NAME."""
     declared = list(declarations(path.read_text(encoding="utf-8")))
     if not declared:
         return []
-    module = importlib.import_module(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts))
-    return [_limit(vars(module), path.stem, name, reason) for name, reason in declared]
+    module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+    names = vars(importlib.import_module(f"{PACKAGE.name}.{module}"))
+    return [_limit(names, module, name, reason) for name, reason in declared]
 
 
 def declarations(source: str) -> Iterator[tuple[str, str]]:

@@ -165,7 +165,7 @@ def thresholds_page() -> str:
         "",
         "Names of rules' thresholds are those that [rules.md](rules.md) gives in parentheses;"
         " they stand in `diagnose/thresholds.py`.",
-        "The others are named `module.NAME`, after the module that uses them;"
+        "The others are named `room.module.NAME`, after the module of `src/perfzero/` that uses them;"
         " its docstring has the method that they belong to.",
         "A ratio of 1 is the whole, or as much as before.",
         "Numbers that change how a method runs and not what it says, such as rounds of a search,"

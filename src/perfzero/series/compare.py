@@ -34,11 +34,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perfzero.limits import BY_DEFINITION, CHOICE, H200, SIMULATED, Limit
 from perfzero.values import FloatArray, IntArray
 
 Scale = Literal["ratio", "points"]
@@ -46,39 +47,39 @@ Scale = Literal["ratio", "points"]
 
 Word = Literal["more", "less", "same", "unknown"]
 
-STRETCH_S = 1.0
+STRETCH_S: Annotated[float, Limit("seconds", CHOICE)] = 1.0
 """A run is cut into stretches of about so long: several of them in the shortest look, steps in each."""
 
-BUSY = 0.0015
+BUSY: Annotated[float, Limit("ratio", H200)] = 0.0015
 """
 Half of the drifts of programs that keep the GPU busy are smaller (standard deviation, a share of the mean).
 Stretches of 2 s of 17 such programs on an H200 scattered by 0.1 to 0.3 % in the middle half, by 0.01 to 0.6 %
 in all (`tests/recordings`, by the programs' own clocks).
 """
 
-WAITING = 0.04
+WAITING: Annotated[float, Limit("ratio", H200)] = 0.04
 """The same for programs that wait for the host, which wander: 14 of them scattered by 1 to 20 %."""
 
-UNSURE = 0.4
+UNSURE: Annotated[float, Limit("ratio", CHOICE)] = 0.4
 """Of the logarithm of between / drift: runs differ by 0.7 to 1.5 times their drift in two cases of three."""
 
-SEVERAL = 3.0
+SEVERAL: Annotated[float, Limit("ratio", SIMULATED)] = 3.0
 """
 The same where several runs were seen: 0.05 to 20 times in two cases of three. They tell themselves, but the
 spread of three is known badly, and with 1 here the truth lay in the interval in 66 to 90 % of the pairs of
 programs whose runs differ by 10 to 200 times their drift (`benchmarks/compare/simulated.py`); now in 95.
 """
 
-OTHERWISE = 0.001
+OTHERWISE: Annotated[float, Limit("ratio", CHOICE)] = 0.001
 """
 Of programs whose runs differ by anything up to `FARTHEST` times their drift. So few that a single run is not
 distrusted for it; several runs that disagree are believed all the same.
 """
 
-FARTHEST = 1000.0
+FARTHEST: Annotated[float, Limit("ratio", CHOICE)] = 1000.0
 """A library that chooses another algorithm makes a run of an even program differ by that."""
 
-FARTHEST_ALONE = 100.0
+FARTHEST_ALONE: Annotated[float, Limit("ratio", CHOICE)] = 100.0
 """The same of a single run, which shows none of it: only how wide intervals of many metrics are."""
 
 LEAST, MOST = 1e-5, 1.0
@@ -87,28 +88,28 @@ LEAST, MOST = 1e-5, 1.0
 GRID = 48
 """Drifts that are weighed, evenly on a logarithmic scale: more change the third digit of an interval."""
 
-MARGIN = 0.01
+MARGIN: Annotated[float, Limit("ratio", CHOICE)] = 0.01
 """Less than 1 % is no difference: nobody can act on it, and machines of one kind differ by as much."""
 
-FEWEST_STRETCHES = 3
+FEWEST_STRETCHES: Annotated[int, Limit("count", BY_DEFINITION)] = 3
 """The least that show a drift: of two means one cannot say what is drift and what is noise."""
 
-FEW_STEPS = 5.0
+FEW_STEPS: Annotated[float, Limit("count", CHOICE)] = 5.0
 """
 Where a stretch holds fewer values, their scatter within it is hardly seen, or not at all (steps of a second),
 and all of it would count as drift, and so be expected between runs. There neighbours tell the noise.
 """
 
-SURELY = 0.9
+SURELY: Annotated[float, Limit("ratio", CHOICE)] = 0.9
 """
 Noise cannot be more than what lies between stretches, as far as that is known: onsets are found to a part of
 a sample, which one step gains and the next loses, more regularly than an AR(1) series allows for.
 """
 
-LEAST_POINTS = 0.01
+LEAST_POINTS: Annotated[float, Limit("ratio", CHOICE)] = 0.01
 """A share that is smaller than a point wanders as if it were one: by little, whatever the ratio."""
 
-MOST_ALIKE = 0.9
+MOST_ALIKE: Annotated[float, Limit("ratio", CHOICE)] = 0.9
 """A correlation above it is not to be told from 1 in as few values as there are."""
 
 

@@ -9,6 +9,7 @@ matter little: they are told. A fact that only one of the two knows is soft.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from string import ascii_uppercase
 
 from perfzero.report.ledger.measure import Iteration, Taken
 from perfzero.report.ledger.program import program_of, short
@@ -120,5 +121,6 @@ def _words(name: str, found: Sequence[Sequence[object]], names: Sequence[str] = 
 
 def letter(place: int) -> str:
     """A, B ... Z, then A2, B2 ..."""
-    name = chr(ord("A") + place % 26)
-    return name if place < 26 else f"{name}{place // 26 + 1}"
+    name = ascii_uppercase[place % len(ascii_uppercase)]
+    again = place // len(ascii_uppercase)
+    return f"{name}{again + 1}" if again else name

@@ -12,10 +12,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Annotated
 
 from perfzero.diagnose.gain import LIMIT_NAMES
 from perfzero.diagnose.verdict import Diagnosis, Finding
 from perfzero.errors import UnlikeMachines
+from perfzero.limits import BY_DEFINITION, CHOICE, Limit
 from perfzero.report.ledger.alike import letter, told, unlike
 from perfzero.report.ledger.layers import BYTES, TIME
 from perfzero.report.ledger.layers import MARGIN as LAYER_MARGIN
@@ -25,9 +27,14 @@ from perfzero.report.ledger.model import Cell, Entry, Kept, Ledger, Line, Promis
 from perfzero.series.compare import MARGIN, Difference, Measured, difference, simultaneous
 from perfzero.words.said import say
 
-CONFIDENCE = 0.95
+CONFIDENCE: Annotated[float, Limit("ratio", CHOICE)] = 0.95
+"""
+With so much confidence the truth lies in the interval of the step rate, and in those of all other lines
+together.
+"""
 
-DEGREES = 1.0
+
+DEGREES: Annotated[float, Limit("°C", BY_DEFINITION)] = 1.0
 """Sensors tell whole degrees: less than one is no difference of temperatures, whose zero means nothing."""
 
 RULE_LIMITS: Mapping[str, str] = {

@@ -13,27 +13,29 @@ have is told, and not compared: a compiler that fuses layers leaves one in place
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Annotated
 
 import numpy as np
 
 from perfzero.attribute.breakdown import Breakdown, Row
+from perfzero.limits import BY_DEFINITION, CHOICE, H200_LOOKS, Limit
 from perfzero.report.breakdown import within_model
 from perfzero.series.compare import Measured
 
-APART = 0.005
+APART: Annotated[float, Limit("ratio", H200_LOOKS)] = 0.005
 """
 By so much the time of a layer differs from one look to the next (standard deviation, a share). Of 45 layers
 of four programs, looked at twice on two H200 some hours apart, half differed by 0.2 % or less and all but two
 by 1.2 %; one by 2 %, where cuDNN had chosen another algorithm.
 """
 
-MARGIN = 0.05
+MARGIN: Annotated[float, Limit("ratio", CHOICE)] = 0.05
 """A layer of which so little changed is as it was."""
 
-REACH = 1.96
+REACH: Annotated[float, Limit("standard deviations", BY_DEFINITION)] = 1.96
 """The intervals of bytes are of 95 %, and so wide in standard errors to either side."""
 
-WORTH = 0.005
+WORTH: Annotated[float, Limit("ratio", CHOICE)] = 0.005
 """Layers that take less of the busy time are left out: they are many, and explain nothing."""
 
 TIME, BYTES = "layer_time:", "layer_bytes:"

@@ -17,6 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from perfzero.diagnose.evidence import Evidence, collect
 from perfzero.diagnose.split import AT, classify, rates_of
 from perfzero.diagnose.verdict import TIME_CLASSES, Diagnosis, TimeClass
 from perfzero.errors import UsageError
+from perfzero.limits import CHOICE, Limit
 from perfzero.report.analysis import judged_report
 from perfzero.report.ledger.layers import layers_of
 from perfzero.report.ledger.metrics import BY_KEY, METRICS, STEP_RATE
@@ -40,13 +42,13 @@ from perfzero.store.schema import Manifest
 from perfzero.values import FloatArray, IntArray, Samples
 from perfzero.words.said import say
 
-BLOCK_S = 0.05
+BLOCK_S: Annotated[float, Limit("seconds", CHOICE)] = 0.05
 """Blocks of levels are so long at least: two dozen samples, and twenty of them in a stretch."""
 
-ONE_STEP = (0.5, 1.5)
+ONE_STEP: Annotated[tuple[float, float], Limit("ratio", CHOICE)] = (0.5, 1.5)
 """What lies between two onsets is a step if it is as long as that many: no stall, no onset missed."""
 
-KEEPS_BUSY = 0.1
+KEEPS_BUSY: Annotated[float, Limit("ratio", CHOICE)] = 0.1
 """A program that leaves the GPU idle for less than that share of the time waits for no host."""
 
 
@@ -350,8 +352,8 @@ def _spans(table: Samples) -> IntArray:
     return np.column_stack([table.start_ns[first], table.end_ns[last]])
 
 
-HOLE = 2.0
-"""Samples further apart than that many of them do not follow each other."""
+HOLE: Annotated[float, Limit("ratio", CHOICE)] = 2.0
+"""Times the length of samples: further apart they do not follow each other."""
 
 
 def _ratio(top: FloatArray, bottom: FloatArray) -> FloatArray:

@@ -30,6 +30,9 @@ _INDENT = 2
 _MOST_COLUMNS = 4
 """Iterations whose values fit beside each other: the last ones."""
 
+_LONGEST = 32
+"""Characters of an iteration's name; the end says most."""
+
 _LAYERS = 12
 """Layers that are told, the first of them, which changed most; files have all."""
 
@@ -102,7 +105,7 @@ def _entries(ledger: Ledger, say: Voice) -> RenderableType:
 
 def _name(entry: Entry, say: Voice) -> str:
     name = text.printable(entry.name)
-    name = name if len(name) <= 32 else f"…{name[-31:]}"
+    name = name if len(name) <= _LONGEST else f"…{name[1 - _LONGEST :]}"
     runs = len(entry.paths)
     name = name if entry.gpu is None else f"{name}, GPU {entry.gpu}"
     return f"{name} ({say('compare.runs', count=runs)})" if runs > 1 else name
