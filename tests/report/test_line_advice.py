@@ -214,6 +214,36 @@ def test_a_host_that_launches_for_milliseconds_on_one_core_may_time_algorithms(
     assert say("try.no_timing") not in texts(told(starved, "host_starved", host("python"), LOOK))
 
 
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("kept = x[mask]", "try.fixed_size"),
+        ("rows = torch.nonzero(x)", "try.fixed_size"),
+        ("if (b == 0).any():", "try.decide_on_gpu"),
+        ("assert loss > 0", "try.decide_on_gpu"),
+        ("if torch.equal(a, b):", "try.keep_answer"),
+        ("y = torch.linalg.solve(a, b)", "try.unchecked"),
+        ("y = torch.add(x, y, alpha=scale)", "try.factor_on_gpu"),
+        ("loss.item()", ""),
+        ("torch.cuda.synchronize()", ""),
+    ],
+)
+def test_beside_reading_less_it_is_told_what_to_write_instead(
+    starved: Diagnosis, text: str, key: str
+) -> None:
+    known = host("synchronising")
+    known = replace(known, causes=tuple(replace(cause, text=text) for cause in known.causes))
+    read_less = Remedy(say("try.read_less"))
+    expected = [say("try.read_less_there"), *([say(key)] if key else []), "Other."]
+
+    assert texts(told(starved, "host_starved", known, LOOK, OTHER)) == expected
+    assert texts(told(starved, "sync_bound", known, read_less, OTHER)) == expected
+    # Another rule, or a line that does something else, has no such advice.
+    assert texts(told(starved, "queue_wait", known, OTHER)) == ["Other."]
+    copies = replace(known, causes=tuple(replace(cause, activity="copying") for cause in known.causes))
+    assert texts(told(starved, "sync_bound", copies, read_less, OTHER))[1:] == ["Other."]
+
+
 def test_a_finding_of_busy_time_is_left_alone(starved: Diagnosis) -> None:
     assert told(starved, "memory_bound", host("compiling"), OTHER) == (OTHER,)
 

@@ -29,6 +29,7 @@ from functools import lru_cache
 from typing import Literal, cast
 
 from perfzero.attribute.source_lines import is_users
+from perfzero.attribute.waits import NO_ARRAY, SURE_TEXT, WAITING_FRAME
 from perfzero.stacks import Frame
 from perfzero.traces import Function
 
@@ -102,9 +103,6 @@ _TENSOR = (
 )
 """A name that a training loop hardly gives to anything but a tensor, and calls of its methods."""
 
-_NO_ARRAY = r"^(?!.*\b(?:np|numpy|pd|pandas|pl|polars)\.)(?!.*\bfor\b)"
-"""No line of NumPy or pandas, whose arrays are masked and listed alike; nor a loop over plain values."""
-
 _COMPARED = r"\s*(?:[<>]=?|[!=]=)"
 
 _TEXT: tuple[tuple[re.Pattern[str], Activity], ...] = tuple(
@@ -113,19 +111,18 @@ _TEXT: tuple[tuple[re.Pattern[str], Activity], ...] = tuple(
         (r"\bgc\.collect\(", "garbage collection"),
         (r"\bempty_cache\(|\bmemory_(stats|summary|snapshot)\(", "allocator"),
         (r"\btorch\.save\(|\bsave_(checkpoint|pretrained|file|model)\(|\bpickle\.dump\(", "checkpoint"),
-        (r"\b(synchronize|block_until_ready)\(|\.(item\(\)|is_nonzero\(\)|masked_select\()|\btorch\.(nonzero|equal|allclose|unique|"
-         r"argwhere|masked_select|bincount)\(", "synchronising"),
-        (rf"{_NO_ARRAY}.*(\.nonzero\(|(\btorch\..*|\.detach\(\)|{_TENSOR})\.(tolist|unique)\()",
-         "synchronising"),
+        (r"\b(synchronize|block_until_ready)\(|\.item\(\)", "synchronising"),
+        (SURE_TEXT, "synchronising"),
+        (rf"{NO_ARRAY}.*(\btorch\..*|\.detach\(\)|{_TENSOR})\.(tolist|unique)\(", "synchronising"),
         (r"\.cpu\(|\.to\(\s*[\"']cpu", "copying"),
         (r"\.cuda\((?!.*non_blocking\s*=\s*True)|\.to\((?!.*non_blocking\s*=\s*True)\s*([^()]*\bdevice\s*=|"
          r"f?[\"'](cuda|xpu|mps)|torch\.device\(|\d+\s*[,)]|"
          r"(?i:([\w.\[\]\"']*[._])?(device|dev|rank|gpu))\b)|"
          r"\btorch\.(tensor|as_tensor)\(.*\bdevice\s*=\s*(?![\"']cpu)", "copying"),
-        (rf"{_NO_ARRAY}.*\b(float|int|bool)\(\s*{_TENSOR}\s*\)", "synchronising"),
+        (rf"{NO_ARRAY}.*\b(float|int|bool)\(\s*{_TENSOR}\s*\)", "synchronising"),
         (rf"^\s*((el)?if|while|assert)\b.*(\btorch\.(isnan|isinf|isfinite|any|all)\(|\.is(nan|inf|finite)\(\)|"
          rf"\bis(nan|inf|finite)\(\s*{_TENSOR}|{_TENSOR}\s*[<>])", "synchronising"),
-        (rf"{_NO_ARRAY}.*(\w\[\s*~?\s*(\w+\.)*(\w*_)?(mask|keep|valid)\s*\]|"
+        (rf"{NO_ARRAY}.*(\w\[\s*~?\s*(\w+\.)*(\w*_)?(mask|keep|valid)\s*\]|"
          rf"\b(?P<of>\w+)\[\s*(?P=of){_COMPARED}[^\]\"']*\]|"
          rf"{_TENSOR}\[[^\]\"']*{_COMPARED}[^\]\"']*\])(?!\s*=[^=])", "synchronising"),
         (r"\bsleep\(", "sleeping"),
@@ -245,6 +242,8 @@ def _activity(stack: Sequence[Frame], text_of: TextOf) -> Activity:
     if compiles is not None:
         return compiles
     if below:
+        if WAITING_FRAME.search(_where(below[0])):
+            return "synchronising"
         for frame in below:
             found = _by_library(frame)
             if found not in (None, "launching"):
@@ -252,7 +251,7 @@ def _activity(stack: Sequence[Frame], text_of: TextOf) -> Activity:
                 return found
         # What the library's own line calls, for C has no frame.
         inner = _by_text(text_of(below[0]))
-        arrays = any(_ARRAYS.search(f.file.replace("\\", "/")) for f in below)
+        arrays = any(map(works_on_arrays, below))
         if inner == "synchronising" and arrays:
             return "python"
         if inner in ("synchronising", "garbage collection", "allocator"):
@@ -336,6 +335,12 @@ def _by_name(frame: Frame) -> Stage | None:
 def _where(frame: Frame) -> str:
     path = frame.file.replace("\\", "/")
     return f"/{path.lstrip('/')}:{frame.function.rpartition('.')[2]}"
+
+
+@lru_cache(_KEPT)
+def works_on_arrays(frame: Frame) -> bool:
+    """Whether a frame is of what works on arrays and images in host memory."""
+    return _ARRAYS.search(frame.file.replace("\\", "/")) is not None
 
 
 @lru_cache(_KEPT)

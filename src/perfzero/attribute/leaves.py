@@ -1,8 +1,14 @@
 """
 Leaves: the different meanings of a thread's stacks, a path and what the host does there.
 
-Where the words of a line leave open whether it copies, a copy engine tells. Lines of other threads that hold
-the GIL come after the leaves of the main thread.
+Where the words of a line leave open whether it copies, a copy engine tells. Where they leave open whether it
+waits for the GPU (`attribute.waits`), it does if three things agree: the host is there for a good part of the
+time; the GPU works meanwhile, though at other times it is idle; and no array of the host was ever seen to be
+worked on there, for methods of NumPy's and pandas' arrays have frames, and those of tensors have none. A line
+that computes, and that gaps come of, has the GPU idle in its midst. What remains are lines of C behind which
+the GPU happens to run dry over and over: without them the host is as far ahead as without a wait.
+
+Lines of other threads that hold the GIL come after the leaves of the main thread.
 """
 
 from __future__ import annotations
@@ -14,11 +20,12 @@ from typing import Annotated
 import numpy as np
 
 from perfzero.attribute.gil import held_up
-from perfzero.attribute.host_activity import Meaning, TextOf, may_copy, meaning
+from perfzero.attribute.host_activity import Meaning, TextOf, is_own, may_copy, meaning, works_on_arrays
 from perfzero.attribute.idle import Idle
 from perfzero.attribute.moments import Moments
-from perfzero.limits import H200_LOOKS, Limit
-from perfzero.stacks import GilUse, ProcessStacks
+from perfzero.attribute.waits import may_wait
+from perfzero.limits import CHOICE, H200_LOOKS, SIMULATED, Limit
+from perfzero.stacks import Frame, GilUse, ProcessStacks
 from perfzero.values import FloatArray, IntArray, Samples
 
 COPIES: Annotated[float, Limit("ratio", H200_LOOKS)] = 0.05
@@ -26,6 +33,18 @@ COPIES: Annotated[float, Limit("ratio", H200_LOOKS)] = 0.05
 Of the idle time in a line that may copy: if a copy engine works for so much of it, the line copies.
 From memory that is not pinned it works for 0.12 to 0.15 of a copy, for the host moves the data first; while
 the host is elsewhere for 0.003 of the idle time at most (seven programs on an H200, 2026-11-30).
+"""
+
+WAITED: Annotated[float, Limit("ratio", CHOICE)] = 0.05
+"""Of the moments; where the host is for less it hardly waits, and a few moments say little of the GPU."""
+
+FEWEST: Annotated[float, Limit("count", SIMULATED)] = 40.0
+"""Moments in a line: of fewer the GPU's idle share is off by more than 8 points."""
+
+BUSIER: Annotated[float, Limit("ratio", SIMULATED)] = 0.4
+"""
+In a line that waits the GPU is idle for no more than so much of what it is elsewhere. It is not nothing, for
+samples of 1 to 2 ms hold the end of the wait and the gap after it.
 """
 
 
@@ -56,6 +75,42 @@ def with_copies(
         else leaf
         for k, leaf in enumerate(leaves)
     ]
+
+
+def with_waits(
+    leaves: Sequence[Meaning], moments: Moments, idle: Idle, process: ProcessStacks, text_of: TextOf
+) -> list[Meaning]:
+    """*leaves* of *process*, of which those wait for the GPU that may, and in which it works."""
+    value = idle.at(moments.time_ns)
+    known = np.isfinite(value)
+    leaf, weight, value = moments.leaf[known], moments.weight[known], value[known]
+    there = np.bincount(leaf, weight, len(leaves))
+    idle_there = np.bincount(leaf, weight * value, len(leaves))
+    elsewhere = (idle_there.sum() - idle_there) / np.maximum(there.sum() - there, 1e-9)
+    long = there >= max(FEWEST, WAITED * float(there.sum()))
+    busy = idle_there < BUSIER * elsewhere * there
+    found = [
+        bool(long[k] and busy[k]) and leaf.activity == "python" and may_wait(text_of(leaf.path[-1]))
+        for k, leaf in enumerate(leaves)
+    ]
+    if not any(found):
+        return list(leaves)
+    arrays = _on_arrays(process)
+    return [
+        replace(leaf, activity="synchronising") if waits and leaf.path[-1] not in arrays else leaf
+        for leaf, waits in zip(leaves, found, strict=True)
+    ]
+
+
+def _on_arrays(process: ProcessStacks) -> frozenset[Frame]:
+    """The program's own lines below which code for arrays of the host was seen."""
+    found = set()
+    for k in np.unique(process.stack).tolist():
+        frames = [process.frames[i] for i in process.stacks[k]]
+        own = next((place for place, frame in enumerate(frames) if is_own(frame)), 0)
+        if any(works_on_arrays(frame) for frame in frames[:own]):
+            found.add(frames[own])
+    return frozenset(found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,7 +20,7 @@ from perfzero.attribute.causes import Cause, HostCauses, StageShare
 from perfzero.attribute.host_activity import LAUNCHING, TextOf
 from perfzero.attribute.host_chain import computes
 from perfzero.attribute.idle import idle_time
-from perfzero.attribute.leaves import leaves_of, with_copies, with_gil
+from perfzero.attribute.leaves import leaves_of, with_copies, with_gil, with_waits
 from perfzero.attribute.lines import told
 from perfzero.attribute.loader_workers import stages_of
 from perfzero.attribute.moments import MOST_FRAMES, frames_in, main_thread, moments_of, visits_of
@@ -67,6 +67,7 @@ def host_causes(stacks: HostStacks, pm: Samples) -> HostCauses:
     moments = moments_of(visits)
     launches = np.array([leaf.activity in LAUNCHING for leaf in leaves], np.bool_)
     offset_ns = clock_offset_ns(moments, launches, idle, slack_ns=main.slack_ns)
+    leaves = with_waits(leaves, moments.shifted(offset_ns), idle, main, text_of)
     computing = computes(leaves, moments.shifted(offset_ns), idle)
     moments = moments_of(visits, idle, offset_ns=offset_ns, computing=computing)
     moments = moments.shifted(offset_ns)

@@ -139,6 +139,24 @@ IN_OTHER_WORDS: Mapping[str, Mapping[str, str]] = {
     say("try.index_batch"): {
         "other": say("try.index_batch.other"),
     },
+    say("try.fixed_size"): {
+        "other": say("try.fixed_size.other"),
+    },
+    say("try.decide_on_gpu"): {
+        "other": say("try.decide_on_gpu.other"),
+    },
+    say("try.keep_answer"): {
+        "other": say("try.keep_answer.other"),
+    },
+    say("try.unchecked"): {
+        "other": say("try.unchecked.other"),
+    },
+    say("need.has_unchecked"): {
+        "other": say("need.has_unchecked.other"),
+    },
+    say("try.factor_on_gpu"): {
+        "other": say("try.factor_on_gpu.other"),
+    },
     say("try.keep_cache"): {
         "other": say("try.keep_cache.other"),
     },

@@ -16,6 +16,8 @@ time, the first line does one of the activities, and what else is known agrees:
     gil                another thread holds it, whatever else the host is found to be late with
     launching          whole milliseconds without work, though a launch takes microseconds: cuDNN may be
                        timing its algorithms for another size of images, in calls that are not seen to
+    synchronising      what is waited for (`attribute/waits.py`) says what is to be written instead: the size
+                       of a result, a truth, whether a factorisation worked
     python             between two steps the host works on what the GPU has computed, or on what it will need
 
 Left out, since stacks do not show it: garbage collection that Python starts by itself, which shows as the
@@ -31,6 +33,7 @@ from typing import Literal
 
 from perfzero.attribute.causes import Cause
 from perfzero.attribute.host_activity import Activity, Stage
+from perfzero.attribute.waits import Wait, waits_for
 from perfzero.diagnose.thresholds import CPU_COMPUTES, WORKER_BUSY
 from perfzero.diagnose.verdict import Fact, Remedy
 from perfzero.words.said import say
@@ -75,10 +78,24 @@ def _waits_for_storage(cause: Cause, facts: Mapping[str, Fact]) -> bool:
     return _takes(cause, "reading") and each < WORKER_BUSY.value
 
 
+def _for(wait: Wait) -> Callable[[Cause, Mapping[str, Fact]], bool]:
+    """Whether what is waited for at the line is *wait*."""
+    return lambda cause, _: waits_for(cause.text) == wait
+
+
 def _calls_one_core(_: Cause, facts: Mapping[str, Fact]) -> bool:
     """Whether no other core is busy: where several are, they compute what the program calls."""
     return "host_tree_cpu" not in facts or not facts["host_tree_cpu"].value >= CPU_COMPUTES.value
 
+
+_INSTEAD_OF_WAITING: tuple[tuple[Wait, str, tuple[str, ...]], ...] = (
+    ("size", "try.fixed_size", ()),
+    ("condition", "try.decide_on_gpu", ()),
+    ("answer", "try.keep_answer", ()),
+    ("check", "try.unchecked", (say("need.has_unchecked"),)),
+    ("factor", "try.factor_on_gpu", ()),
+)
+"""What to write instead of a wait, of which there is another way."""
 
 ADVICE: tuple[Advice, ...] = (
     Advice(Remedy(say("try.keep_workers"), (), _GPU_UP), _LATE, frozenset({"starting workers"}), "instead"),
@@ -113,6 +130,13 @@ ADVICE: tuple[Advice, ...] = (
     Advice(
         Remedy(say("try.keep_cache"), (), _GPU_UP),
         _LATE | {"launch_bound"}, frozenset({"allocator"}), "instead",
+    ),
+    *(
+        Advice(
+            Remedy(say(text), needs, _GPU_UP),
+            frozenset({"sync_bound", "host_starved"}), frozenset({"synchronising"}), "after", _for(wait),
+        )
+        for wait, text, needs in _INSTEAD_OF_WAITING
     ),
     Advice(Remedy(say("try.other_process"), (), _GPU_UP), frozenset({"launch_bound"}), frozenset({"gil"})),
     Advice(

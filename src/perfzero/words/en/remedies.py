@@ -204,6 +204,28 @@ REMEDIES: Mapping[str, str] = {
         "or a few fixed sizes."
     ),
     "need.benchmark_on": "it is a convolutional network with cudnn.benchmark on, and sizes change",
+    "try.fixed_size": (
+        "Keep the size of results, which the host has to wait for otherwise: torch.where(mask, x, 0) and "
+        "sums weighted by the mask instead of x[mask], one_hot(x, num_classes), "
+        "repeat_interleave(output_size=...), nonzero_static(size=...), index_add_ instead of bincount."
+    ),
+    "try.decide_on_gpu": (
+        "Decide on the GPU: torch.where instead of if, torch._assert_async instead of assert; or look at "
+        "such a value every so many steps."
+    ),
+    "try.keep_answer": (
+        "Keep the answer on the GPU: (a == b).all() or torch.isclose(a, b).all() instead of torch.equal and "
+        "torch.allclose, read every so many steps."
+    ),
+    "try.unchecked": (
+        "Factorise without looking whether it worked: torch.linalg.inv_ex, cholesky_ex, solve_ex, "
+        "lu_factor_ex, ldl_factor_ex."
+    ),
+    "need.has_unchecked": "it is inv, cholesky, solve, lu_factor or ldl_factor; of the others there is none",
+    "try.factor_on_gpu": (
+        "Leave the factor on the GPU: x + a * y instead of torch.add(x, y, alpha=a), which reads a tensor a "
+        "back."
+    ),
     "try.keep_cache": (
         "Leave the allocator's cache alone: no empty_cache() and no statistics of it within the loop. Memory "
         "that it keeps is used again, and giving it back to CUDA waits for the GPU."
@@ -354,5 +376,16 @@ REMEDIES: Mapping[str, str] = {
     ),
     "try.no_timing.other": "Keep to a few fixed sizes, so that kernels are chosen once for each.",
     "need.benchmark_on.other": "kernels are chosen anew for each size, and sizes change",
+    "try.fixed_size.other": (
+        "Keep the size of results, which the host has to wait for otherwise: where(mask, x, 0) and sums "
+        "weighted by the mask instead of x[mask]."
+    ),
+    "try.decide_on_gpu.other": (
+        "Decide on the GPU: where instead of if; or look at such a value every so many steps."
+    ),
+    "try.keep_answer.other": "Keep the answer on the GPU, and read it every so many steps.",
+    "try.unchecked.other": "Factorise without looking each time whether it worked.",
+    "need.has_unchecked.other": "the library can do without",
+    "try.factor_on_gpu.other": "Leave the factor on the GPU: multiply by the array, not by a number.",
     "try.keep_cache.other": "Keep device memory and use it again: giving it back to CUDA waits for the GPU.",
 }

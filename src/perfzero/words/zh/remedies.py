@@ -153,6 +153,26 @@ REMEDIES: Mapping[str, str] = {
         "或只用少数几种固定尺寸。"
     ),
     "need.benchmark_on": "这是开启了 cudnn.benchmark 的卷积网络，且尺寸会变",
+    "try.fixed_size": (
+        "让结果的大小固定，否则主机端必须等它：用 torch.where(mask, x, 0) 和按掩码加权的求和代替 x[mask]，"
+        "one_hot(x, num_classes)，repeat_interleave(output_size=...)，nonzero_static(size=...)，"
+        "用 index_add_ 代替 bincount。"
+    ),
+    "try.decide_on_gpu": (
+        "在 GPU 上做判断：用 torch.where 代替 if，用 torch._assert_async 代替 assert；"
+        "或者每隔若干步才看一次这样的值。"
+    ),
+    "try.keep_answer": (
+        "把答案留在 GPU 上：用 (a == b).all() 或 torch.isclose(a, b).all() "
+        "代替 torch.equal 和 torch.allclose，每隔若干步读一次。"
+    ),
+    "try.unchecked": (
+        "分解时不去检查是否成功：torch.linalg.inv_ex、cholesky_ex、solve_ex、lu_factor_ex、ldl_factor_ex。"
+    ),
+    "need.has_unchecked": "所用的是 inv、cholesky、solve、lu_factor 或 ldl_factor；其他的没有这种版本",
+    "try.factor_on_gpu": (
+        "把系数留在 GPU 上：用 x + a * y 代替 torch.add(x, y, alpha=a)，后者会读回张量 a。"
+    ),
     "try.keep_cache": (
         "不要动分配器的缓存：循环里不要 empty_cache()，也不要读取其统计。它留下的显存会再次使用，还给 CUDA "
         "则要等 GPU。"
@@ -270,5 +290,13 @@ REMEDIES: Mapping[str, str] = {
     "try.stop_compiling.other": "不要反复编译：长度补齐到少数几种，会变的数值作为参数传入。",
     "try.no_timing.other": "只用少数几种固定尺寸，使每种尺寸的内核只需选择一次。",
     "need.benchmark_on.other": "每个尺寸都要重新选择内核，且尺寸会变",
+    "try.fixed_size.other": (
+        "让结果的大小固定，否则主机端必须等它：用 where(mask, x, 0) 和按掩码加权的求和代替 x[mask]。"
+    ),
+    "try.decide_on_gpu.other": "在 GPU 上做判断：用 where 代替 if；或者每隔若干步才看一次这样的值。",
+    "try.keep_answer.other": "把答案留在 GPU 上，每隔若干步读一次。",
+    "try.unchecked.other": "分解时不必每次都检查是否成功。",
+    "need.has_unchecked.other": "所用的库允许这样",
+    "try.factor_on_gpu.other": "把系数留在 GPU 上：乘以数组，而不是乘以一个数。",
     "try.keep_cache.other": "保留显存并重复使用：还给 CUDA 要等 GPU。",
 }
