@@ -21,7 +21,7 @@ from perfzero.limits import Limit
 PACKAGE = Path(perfzero.__file__).parent
 
 ROOMS: Mapping[str, tuple[str, ...]] = {
-    "Verdicts, and what a fix gains": ("diagnose/**/*.py",),
+    "Verdicts, and what a fix gains": ("diagnose/**/*.py", "report/line_gains.py"),
     "Layers, kernels and lines": ("attribute/*.py",),
     "Comparisons": ("series/compare.py", "report/ledger/*.py"),
 }

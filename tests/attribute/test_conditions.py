@@ -378,6 +378,9 @@ def test_attention_by_a_fused_kernel_needs_none(tmp_path: Path) -> None:
         ("aten::add_", "add", 3, 5, False),  # three a step
         ("aten::_foreach_add_", "multi_tensor_apply_kernel", 30, 20, None),
         ("aten::_fused_adamw_", "multi_tensor_apply_kernel", 30, 20, False),
+        ("aten::_fused_adamw_", "multi_tensor_apply_kernel", 130, 20, True),  # in many groups
+        ("aten::_foreach_add_", "multi_tensor_apply_kernel", 130, 20, True),
+        ("aten::_foreach_add_", "multi_tensor_apply_kernel", 130, 2000, None),
         ("", "multi_tensor_apply_kernel<AdamFunctor>", 30, 20, False),
     ],
 )

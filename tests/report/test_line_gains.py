@@ -12,7 +12,7 @@ from perfzero.attribute.host_activity import Activity, Stage
 from perfzero.diagnose.remedies import OFFERS
 from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Remedy
 from perfzero.report.line_advice import ADVICE
-from perfzero.report.line_gains import PACE, TAKEN, line_gain
+from perfzero.report.line_gains import PACE, TAKEN, Update, line_gain
 from perfzero.report.settled import ANSWERS, with_lines
 from perfzero.stacks import Frame
 from perfzero.words.said import say
@@ -123,6 +123,27 @@ def test_nothing_is_told_of_launches_of_other_remedies_and_of_what_was_not_seen(
     starved: Diagnosis, remedy: str, rule: str, activity: Activity
 ) -> None:
     assert line_gain(remedy, finding(starved, rule, 0.5), [cause(activity)]) is None
+
+
+@pytest.mark.parametrize(
+    ("idle", "share", "update", "expected"),
+    [
+        (0.76, 0.96, Update(0.125, (0.0, 0.15)), 7.5),  # 1000 tensors, one at a time: 112 ms, 14 of them left
+        (0.92, 0.52, Update(0.03, (0.25, 0.6)), 1.4),  # 960 in lists: 7.5 of 14.5 ms, of which 3.4 are left
+        (0.85, 0.44, Update(0.03, (0.25, 0.6)), 1.5),
+    ],
+)
+def test_an_optimizer_of_few_kernels_gains_its_line_and_its_kernels(
+    starved: Diagnosis, idle: float, share: float, update: Update, expected: float
+) -> None:
+    step = replace(cause("launching", share), text="optimizer.step()")
+    rest = replace(cause("launching", 1 - share), text="loss.backward()")
+    few = say("try.fused_optimizer_step")
+    found = line_gain(few, finding(starved, "launch_bound", idle), [step, rest], update)
+
+    assert found is not None
+    assert found.low <= expected <= found.high
+    assert line_gain(few, finding(starved, "launch_bound", idle), [rest], update) is None
 
 
 def told(diagnosis: Diagnosis, rule: str, first: Cause, *offered: Remedy) -> Finding:

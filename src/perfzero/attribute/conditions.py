@@ -14,7 +14,7 @@ the GPU's busy time, or it does not. Where the trace does not say it beyond doub
                      as tokens, does not matter; and what they would take if it were one (`aligning.py`)
     fused_attention  a softmax over scores between the product that made them and the one that uses them, in
                      one module: attention step by step
-    fused_optimizer  an optimizer that makes many of the launches, and not by fused kernels
+    fused_optimizer  an optimizer that makes many of the launches: by kernels for single tensors, or very many
     activations      what other than products and convolutions works on float32, in a program that has its
                      products in float32 and in nothing else: under autocast norms work on float32 anyway
     half_precision   products and convolutions in float32
@@ -74,7 +74,7 @@ from perfzero.attribute.products import is_convolution, is_heavy, is_product, un
 from perfzero.attribute.roundabout import roundabout
 from perfzero.attribute.tiny import tiny
 from perfzero.attribute.traffic import traffic
-from perfzero.limits import CHOICE, H200_LOOKS, Limit
+from perfzero.limits import ASSUMED, CHOICE, H200_LOOKS, Limit
 
 LEAST_SCORES: Annotated[int, Limit("count", CHOICE)] = 64
 """Queries and keys from which fused kernels are known to be faster; of smaller windows nothing is said."""
@@ -93,6 +93,18 @@ FUSED_LAUNCHES: Annotated[int, Limit("count", CHOICE)] = 8
 """
 Launches of an optimizer's step that is as good as fused: some groups of parameters, a norm, a step count.
 """
+
+LISTED_LAUNCHES: Annotated[int, Limit("count", CHOICE)] = 64
+"""
+Of an optimizer's step whose kernels each update many tensors: a dozen calls of a few launches are usual. With
+more, its tensors are very many, or are given to it in many groups.
+"""
+
+SINGLE_LEFT: Annotated[tuple[float, float], Limit("ratio", ASSUMED)] = (0.0, 0.15)
+"""What a fused update leaves of the time of one that goes tensor by tensor."""
+
+LISTED_LEFT: Annotated[tuple[float, float], Limit("ratio", ASSUMED)] = (0.25, 0.6)
+"""The same of one that goes by lists: of 960 tensors 0.45 of the host's time."""
 
 SOFTMAX = ("aten::_softmax", "aten::_softmax_backward_data", "aten::_safe_softmax")
 BATCHED = ("aten::bmm", "aten::baddbmm")
@@ -201,11 +213,15 @@ def _fused_optimizer(b: Breakdown) -> Condition | None:
     if not its or not b.steps:
         return None
     single = [r for r in its if _kind_of_update(r) == "single"]
+    every_one = sum(r.launches for r in its)
     unfused = sum(r.launches for r in its if _kind_of_update(r) != "fused")
     launches = sum(r.launches for r in single)
     if launches >= MANY_LAUNCHES * every and launches > FUSED_LAUNCHES * b.steps:
         parts = grouped(single, lambda _: OPTIMIZER_ROW)
-        return Condition("fused_optimizer", True, share_of(single), parts)
+        return Condition("fused_optimizer", True, share_of(single), parts, left=SINGLE_LEFT)
+    if every_one >= MANY_LAUNCHES * every and every_one > LISTED_LAUNCHES * b.steps:
+        parts = grouped(its, lambda _: OPTIMIZER_ROW)
+        return Condition("fused_optimizer", True, share_of(its), parts, left=LISTED_LEFT)
     few = unfused < FEW_LAUNCHES * every or unfused <= FUSED_LAUNCHES * b.steps
     return Condition("fused_optimizer", False, 0.0) if few else None
 

@@ -25,7 +25,8 @@ from perfzero.diagnose.thresholds import (
     GRAPH_KERNEL_S,
     LAUNCH_RAMP_S,
     RECOVER_DOUBLE,
-    RECOVER_LAUNCH,
+    RECOVER_FEWER,
+    RECOVER_GRAPH,
     RECOVER_MATRIX,
     RECOVER_PRECISION,
     TENSOR_REACHED,
@@ -185,13 +186,31 @@ def graph(e: Evidence, idle: float) -> tuple[Gain, str | None]:
 
     A graph closes the gaps, and it shortens the kernels too: launched one by one, a tiny kernel is
     active for longer than it works. At best kernel follows kernel every max(`GRAPH_KERNEL_S`,
-    active time - `LAUNCH_RAMP_S`).
+    active time - `LAUNCH_RAMP_S`); at least half of that is spared, and all but a few of the gaps.
     """
-    low = amdahl(idle, recovered=RECOVER_LAUNCH[0])
-    shortest = max(GRAPH_KERNEL_S, e.mean_kernel_s - LAUNCH_RAMP_S)
-    high = max(amdahl(idle, recovered=RECOVER_LAUNCH[1]), 1.0 / (e.level("launches") * shortest))
+    kernel = e.mean_kernel_s
+    shortest = max(GRAPH_KERNEL_S, kernel - LAUNCH_RAMP_S)
+    longest = max(GRAPH_KERNEL_S, kernel - LAUNCH_RAMP_S / 2)
+    left = (1.0 - idle) * min(1.0, longest / kernel) + idle * (1.0 - RECOVER_GRAPH[0])
+    high = max(amdahl(idle, recovered=RECOVER_GRAPH[1]), 1.0 / (e.level("launches") * shortest))
     text = say("gain.graph", least=duration(shortest))
-    return _capped(e, low, high, assumption=text)
+    return _capped(e, min(high, 1.0 / left), high, assumption=text)
+
+
+def fewer_launches(e: Evidence, idle: float) -> Gain:
+    """What launching less may gain where launches leave the GPU *idle*: some of the gaps go, not all."""
+    return expect(e, idle, recovered=RECOVER_FEWER, assumption=say("gain.fewer_launches"))[0]
+
+
+def larger_batch(idle: float) -> Gain:
+    """
+    What a larger batch may gain where launches leave the GPU *idle*.
+
+    As many launches do twice the work at least, and at most as much more as fills the gaps with kernels that
+    take in proportion longer.
+    """
+    most = amdahl(idle, recovered=1.0)
+    return Gain(max(1.0, min(2.0, most) / 1.1), most, say("gain.larger_batch"))
 
 
 def precision(

@@ -736,38 +736,54 @@ OFFERS: tuple[Offer, ...] = (
 )
 
 
-SEEN_ONLY: tuple[Offer, ...] = tuple(
-    Offer(rule, remedy, always)
-    for rule in ("latency_bound", "small_grid")
-    for remedy in (
-        Remedy(
-            say("try.index_select"),
-            (say("need.sums_may_round"),),
-            say("worked.latency_down"),
-            topic="serial_gradient",
-        ),
-        Remedy(
-            say("try.broadcast_distances"),
-            (say("need.differences_fit"),),
-            say("worked.latency_down"),
-            topic="pairwise",
+SEEN_ONLY: tuple[Offer, ...] = (
+    tuple(
+        Offer(rule, remedy, always)
+        for rule in ("latency_bound", "small_grid")
+        for remedy in (
+            Remedy(
+                say("try.index_select"),
+                (say("need.sums_may_round"),),
+                say("worked.latency_down"),
+                topic="serial_gradient",
+            ),
+            Remedy(
+                say("try.broadcast_distances"),
+                (say("need.differences_fit"),),
+                say("worked.latency_down"),
+                topic="pairwise",
+            ),
+        )
+    )
+    + tuple(
+        Offer(
+            rule,
+            Remedy(
+                say("try.time_algorithms"),
+                (say("need.fixed_shapes"),),
+                say("worked.towards_roof"),
+                topic="slow_convolutions",
+            ),
+            always,
+        )
+        for rule in ("latency_bound", "tensor_starved", "memory_bound", "small_grid")
+    )
+    + (
+        Offer(
+            "launch_bound",
+            Remedy(
+                say("try.fused_optimizer_step"),
+                (say("need.optimizer_launches"),),
+                say("worked.launches_down_active_up"),
+                topic="fused_optimizer",
+            ),
+            always,
         ),
     )
-) + tuple(
-    Offer(
-        rule,
-        Remedy(
-            say("try.time_algorithms"),
-            (say("need.fixed_shapes"),),
-            say("worked.towards_roof"),
-            topic="slow_convolutions",
-        ),
-        always,
-    )
-    for rule in ("latency_bound", "tensor_starved", "memory_bound", "small_grid")
 )
 """
-What is offered only where a look shows its topic: one operator that nobody supposes from outside. One warp
+What is offered only where a look shows its topic: one operator that nobody supposes from outside, or an
+optimizer whose launches are late like all others. One warp
 with all the work leaves SMs empty, so a kernel of that kind may be told by either rule.
 """
 

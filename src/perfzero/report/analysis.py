@@ -92,7 +92,7 @@ def judged_report(path: Path | str) -> Report:
     untold = [note.text for note in recording.notes() if note.kind == "unseen"]
     untold += not_looked_into(recording.looks)
     told, unadvised = with_looks([(j.diagnosis, inside[j.seen.gpu.index]) for j in judged])
-    told = [with_lines(d, j.host) for j, d in zip(judged, told, strict=True)]
+    told = [with_lines(d, j.host, inside[j.seen.gpu.index]) for j, d in zip(judged, told, strict=True)]
     words = frameworks(breakdowns, recording.looks, [gpu.index for gpu in recording.gpus])
     judged = [
         replace(j, diagnosis=in_words(d, words[j.seen.gpu.index])) for j, d in zip(judged, told, strict=True)

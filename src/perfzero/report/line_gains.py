@@ -12,31 +12,37 @@ a few points. Of T, the time now, is left
             remedy leaves alone, or the line itself where it is done beside the GPU's work
     c       a GPU that is never idle runs at a lower clock, and hosts change their pace (`PACE`)
 
-Where a line launches nothing is told: kernels have to be launched somehow.
+Where a line launches nothing is told: kernels have to be launched somehow. Only an optimizer's line can do
+with few of them, and what its many small kernels take of the GPU's time then goes, too.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from perfzero.attribute.causes import Cause
 from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, Stage
+from perfzero.attribute.parts import Condition
 from perfzero.diagnose.verdict import Finding, Gain
+from perfzero.limits import CHOICE, H200_LOOKS, Limit
 from perfzero.text import percent
 from perfzero.words.said import say
 
-PACE = (0.9, 1.25)
+PACE: Annotated[tuple[float, float], Limit("ratio", H200_LOOKS)] = (0.9, 1.25)
 """
 How much longer what is left takes, least and most. In fourteen programs on an H200 (docs/host.md) the work
 that was left without the planted line took 1.00 to 1.13 times as long as before, for its clock fell under the
 power limit; and hosts change their pace by a tenth from minute to minute.
 """
 
-LEAST_OF_SHARE = 0.8
+LEAST_OF_SHARE: Annotated[float, Limit("ratio", CHOICE)] = 0.8
 """Of a line's share at least: of what comes twice in ten seconds the interval begins at nothing."""
 
-STAGE_KNOWN = 0.05
+STAGE_KNOWN: Annotated[float, Limit("ratio", CHOICE)] = 0.05
 """To how much a stage's share is known: two workers are seen 200 times."""
 
 _WORK: tuple[Stage, ...] = ("decoding", "augmenting", "tokenising", "other")
@@ -78,15 +84,41 @@ TAKEN: Mapping[str, Taken] = {
 }
 """By the remedy's text. A remedy that is not here has the gain that counters tell, or none."""
 
+_UPDATES = re.compile(r"\b\w*opt(im\w*)?\.step\(|\bscaler\.step\(")
+"""The text of a line that runs an optimizer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """
+    What a look says of the optimizer: the share of all time that its kernels take, and what a fused one
+    leaves of its time, at least and at most.
+    """
+
+    share: float = 0.0
+    left: tuple[float, float] = (0.0, 0.6)
+
+    @classmethod
+    def seen(cls, condition: Condition, active: float) -> Update:
+        """By the *condition* on optimizers, where the GPU was *active* for a share of the time."""
+        share = condition.share * active if math.isfinite(active) else 0.0
+        return cls(share, condition.left or cls().left)
+
+
 _RULES = frozenset({"input_starved", "host_starved", "periodic_stall", "sync_bound", "launch_bound"})
 
 
-def line_gain(remedy: str, finding: Finding, causes: Sequence[Cause]) -> Gain | None:
+def line_gain(
+    remedy: str, finding: Finding, causes: Sequence[Cause], update: Update | None = None
+) -> Gain | None:
     """
     What *remedy*, by its text, gains against *finding*; None where the lines do not tell.
 
-    *causes*: the lines that the GPU waits for, all of one activity, the first the one with most.
+    *causes*: the lines that the GPU waits for, all of one activity, the first the one with most. *update*:
+    what is known of the optimizer.
     """
+    if remedy == say("try.fused_optimizer_step"):
+        return _update_gain(finding, causes, update or Update())
     taken = TAKEN.get(remedy)
     if taken is None or finding.rule not in _RULES or not causes or not 0 < finding.share < 1:
         return None
@@ -111,6 +143,21 @@ def line_gain(remedy: str, finding: Finding, causes: Sequence[Cause]) -> Gain | 
     longest = max(PACE[1] * (1 - least * taken.least), slower * floor[1])
     text = say("gain.without_line", share=percent(min(1.0, most / finding.share)))
     return Gain(max(1.0, 1 / longest), max(1.0, 1 / shortest), text)
+
+
+def _update_gain(finding: Finding, causes: Sequence[Cause], update: Update) -> Gain | None:
+    """What an optimizer of few kernels gains, where its line is one of those that the GPU waits for."""
+    its = [cause for cause in causes if _UPDATES.search(cause.text)]
+    if not its or finding.rule not in _RULES or not 0 < finding.share < 1:
+        return None
+    least, most = (min(1.0, sum(shares)) for shares in ([c.low for c in its], [c.high for c in its]))
+    gone = (
+        (finding.share * least + update.share) * (1 - update.left[1]),
+        (finding.share * most + update.share) * (1 - update.left[0]),
+    )
+    shortest = max(PACE[0] * (1 - gone[1]), 1 - finding.share - update.share)
+    text = say("gain.without_line", share=percent(most))
+    return Gain(max(1.0, PACE[0] / (1 - gone[0])), 1 / shortest if shortest > 0 else 1 / PACE[0], text)
 
 
 def _moves_work(remedy: str) -> bool:

@@ -43,7 +43,7 @@ from perfzero.diagnose.wording import ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUT
 from perfzero.report.breakdown import given, within_model
 from perfzero.report.host_lines import quoted
 from perfzero.report.line_advice import advice
-from perfzero.report.line_gains import line_gain
+from perfzero.report.line_gains import Update, line_gain
 from perfzero.values import Look
 from perfzero.words.said import joined, listed, say, without
 
@@ -279,10 +279,12 @@ def settled(diagnosis: Diagnosis, seen: Mapping[Topic, Condition]) -> Diagnosis:
     return _changed(diagnosis, lambda finding: _settled(finding, seen, busy, diagnosis.shares))
 
 
-def with_lines(diagnosis: Diagnosis, host: HostCauses | None) -> Diagnosis:
+def with_lines(
+    diagnosis: Diagnosis, host: HostCauses | None, seen: Mapping[Topic, Condition] | None = None
+) -> Diagnosis:
     """
     *diagnosis* with remedies that name what the GPU waits for most of its idle time, if it is one line, or
-    lines that do the same.
+    lines that do the same. *seen*: what looks say of the GPU.
     """
     first = host.causes[0] if host is not None and host.causes else None
     if host is None or first is None:
@@ -295,7 +297,7 @@ def with_lines(diagnosis: Diagnosis, host: HostCauses | None) -> Diagnosis:
 
     def change(finding: Finding) -> Finding:
         advised = _advised(finding, first, sentence, diagnosis.facts)
-        return _with_line_gains(finding, advised, alike, diagnosis.shares)
+        return _with_line_gains(finding, advised, alike, diagnosis, seen or {})
 
     return _changed(diagnosis, change)
 
@@ -329,10 +331,16 @@ def _advised(finding: Finding, cause: Cause, sentence: str, facts: Mapping[str, 
 
 
 def _with_line_gains(
-    before: Finding, after: Finding, causes: Sequence[Cause], shares: Mapping[TimeClass, float]
+    before: Finding,
+    after: Finding,
+    causes: Sequence[Cause],
+    diagnosis: Diagnosis,
+    seen: Mapping[Topic, Condition],
 ) -> Finding:
     """*after* with what its remedies for the lines of *causes* gain; *before* is it without the lines."""
-    gains = [line_gain(remedy.text, after, causes) for remedy in after.remedies]
+    active, updates = diagnosis.facts.get("gr_active"), seen.get("fused_optimizer")
+    update = Update() if updates is None or active is None else Update.seen(updates, active.value)
+    gains = [line_gain(remedy.text, after, causes, update) for remedy in after.remedies]
     told = tuple(replace(r, gain=own or r.gain) for r, own in zip(after.remedies, gains, strict=True))
     if not gains or gains[0] is None:
         return replace(after, remedies=told)
@@ -341,7 +349,7 @@ def _with_line_gains(
         replace(r, gain=before.gain) if its is not None and r.text == its.text and r.gain is None else r
         for r in told
     )
-    return _led_by_its_first(after, tuple(kept), shares)
+    return _led_by_its_first(after, tuple(kept), diagnosis.shares)
 
 
 def _answered(finding: Finding, activity: Activity, sentence: str) -> Finding:
@@ -375,7 +383,9 @@ def _settled(
 ) -> Finding:
     if finding.rule == "memory_bound" and "traffic" in seen:
         finding = replace(finding, because=(*finding.because, _traffic(seen["traffic"])))
-    before = (*_with_gain(finding), *_shown_only(finding.rule, seen))
+    offered = {remedy.text for remedy in finding.remedies}
+    shown = (remedy for remedy in _shown_only(finding.rule, seen) if remedy.text not in offered)
+    before = (*_with_gain(finding), *shown)
     left = _not_done(before, seen)
     sure: list[Remedy] = []
     supported: list[Remedy] = []
@@ -496,7 +506,7 @@ def _named(remedy: Remedy, condition: Condition, need: str, busy: float) -> Reme
         spared=_spared(condition),
     )
     gain = None if fuses else remedy.gain  # that of a finding supposes what fusing spares elsewhere
-    if condition.left is not None:
+    if condition.left is not None and condition.topic in SUPPOSING:
         share = condition.share + (condition.beside if fuses else 0.0)
         gain = _gain(share * busy, condition.left, SUPPOSING[condition.topic])
     return replace(

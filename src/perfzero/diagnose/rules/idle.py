@@ -8,6 +8,7 @@ The front end's queue says first whether anything was submitted, and whether the
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from perfzero.diagnose import gain
 from perfzero.diagnose.evidence import Evidence
@@ -41,7 +42,7 @@ from perfzero.diagnose.thresholds import (
     TINY_KERNEL,
     WORKER_BUSY,
 )
-from perfzero.diagnose.verdict import Finding
+from perfzero.diagnose.verdict import Finding, Gain, Remedy
 from perfzero.series.rare import PAUSE_S
 from perfzero.text import count, duration, percent, quantity
 from perfzero.words.said import say
@@ -87,10 +88,19 @@ def _launch_bound_throughout(e: Evidence) -> Finding | None:
             say("launch.fine_idle", fine_idle=percent(e.split.fine_idle)),
         ),
         gain=expected,
-        remedies=remedies_for("launch_bound", e),
+        remedies=_with_own_gains(e, idle),
         next_limit=stopped or gain.next_limit(e, expected, eased=("idle",)),
         eased=("idle",),
     )
+
+
+def _with_own_gains(e: Evidence, idle: float) -> tuple[Remedy, ...]:
+    """The remedies against launches that come late, with the gains of those that are no graph."""
+    own: dict[str, Gain] = {
+        say("try.launch_less"): gain.fewer_launches(e, idle),
+        say("try.larger_batch"): gain.larger_batch(idle),
+    }
+    return tuple(replace(r, gain=own.get(r.text)) for r in remedies_for("launch_bound", e))
 
 
 def _launch_bound_in_part(e: Evidence) -> Finding | None:
@@ -131,7 +141,7 @@ def _launch_bound_in_part(e: Evidence) -> Finding | None:
             say("launch.elsewhere", of_idle=percent(late.of_idle)),
         ),
         gain=expected,
-        remedies=remedies_for("launch_bound", e),
+        remedies=_with_own_gains(e, share),
         next_limit=stopped or gain.next_limit(e, expected, eased=("idle",)),
         eased=("idle",),
     )

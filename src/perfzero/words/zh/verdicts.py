@@ -228,7 +228,9 @@ VERDICTS: Mapping[str, str] = {
     "limit.latency": "内核内部的延迟",
     "limit.idle": "主机端",
     "gain.stopped": "{assumption}；到 {most}x 时会被{stopped}挡住",
-    "gain.graph": "间隙至少缩短 70 %；最好时每隔 {least} 就有一个内核接上",
+    "gain.graph": "整个步骤都录入图中时，间隙至少缩短 95 %；最好时每隔 {least} 就有一个内核接上",
+    "gain.fewer_launches": "一半到几乎全部的间隙可以去掉",
+    "gain.larger_batch": "批量至少加倍，最多加到间隙填满为止",
     "gain.no_tensor_cores": "这块 GPU 没有支持 {dtype} 的张量核心",
     "gain.precision": (
         "这段时间至少 {share} 是矩阵运算；张量核心以 {dtype} 计算可达 {low} 到 {high}，FP32 流水线现为 {now}"
