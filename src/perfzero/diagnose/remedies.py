@@ -796,3 +796,8 @@ def remedies_for(rule: str, e: Evidence) -> tuple[Remedy, ...]:
 def offers_for(rule: str, e: Evidence) -> tuple[Offer, ...]:
     """The offers against *rule* that apply to this recording, in the order of the table."""
     return tuple(offer for offer in OFFERS if offer.rule == rule and offer.applies(e))
+
+
+def with_first(remedies: tuple[Remedy, ...], text: str) -> tuple[Remedy, ...]:
+    """*remedies*, the one that says *text* before the others, if it is among them."""
+    return tuple(sorted(remedies, key=lambda remedy: remedy.text != text))

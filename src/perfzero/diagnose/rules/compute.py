@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from perfzero.diagnose import gain
+from perfzero.diagnose import filling, gain
 from perfzero.diagnose.evidence import Evidence
-from perfzero.diagnose.remedies import Offer, offers_for, remedies_for
+from perfzero.diagnose.remedies import Offer, offers_for, remedies_for, with_first
 from perfzero.diagnose.rules._severity import of_share
 from perfzero.diagnose.rules.memory import l2_bound
 from perfzero.diagnose.split import Rates
@@ -184,6 +184,11 @@ def small_grid(e: Evidence) -> Finding | None:
         speedup=(2.0, 1.0 / sm if sm > 0 else math.inf),
         assumption=say("gain.batched"),
     )
+    remedies, becomes = remedies_for("small_grid", e), None
+    spread = filling.spread(e)
+    if spread is not None:
+        (expected, becomes), stopped = spread, None
+        remedies = with_first(remedies, say("try.split_kernels"))
     smi = e.level("smi_utilization")
     myth = say("small_grid.smi", smi=percent(smi)) if math.isfinite(smi) else ""
     return Finding(
@@ -194,8 +199,9 @@ def small_grid(e: Evidence) -> Finding | None:
         confidence=e.confidence(share, over=COMPUTE_WATCH, classes=("small_grid",), certainty=0.95),
         because=(say("small_grid.sms", sm=percent(sm), myth=myth),),
         gain=expected,
-        remedies=remedies_for("small_grid", e),
-        next_limit=stopped or gain.next_limit(e, expected, eased=("small_grid",)),
+        remedies=remedies,
+        next_limit=stopped or gain.next_limit(e, expected, eased=("small_grid",), becomes=becomes),
+        eased=("small_grid",),
     )
 
 
@@ -277,6 +283,13 @@ def latency_bound(e: Evidence) -> Finding | None:
         recovered=(RECOVER_LATENCY[0], RECOVER_UNKNOWN),
         assumption=say("gain.better_kernels"),
     )
+    remedies, next_limit = remedies_for("latency_bound", e), None
+    more = filling.more_warps(e)
+    saves: float | None = gain.middle(usual)
+    if more is not None:
+        expected, saves = more[0], None
+        remedies = with_first(remedies, say("try.more_under_way"))
+        next_limit = gain.next_limit(e, expected, eased=("latency",), becomes=more[1])
     rates = e.rates
     return Finding(
         rule="latency_bound",
@@ -296,10 +309,10 @@ def latency_bound(e: Evidence) -> Finding | None:
             ),
         ),
         gain=expected,
-        remedies=remedies_for("latency_bound", e),
-        next_limit=stopped or gain.next_limit(e, usual, eased=("latency",)),
+        remedies=remedies,
+        next_limit=next_limit or stopped or gain.next_limit(e, usual, eased=("latency",)),
         eased=("latency",),
-        saves=gain.middle(usual),
+        saves=saves,
     )
 
 

@@ -109,6 +109,10 @@ VERDICTS: Mapping[str, str] = {
         "that is what an unsuitable layout, unsuitable shapes, conversions between kernels, or small "
         "products look like"
     ),
+    "gain.spread": (
+        "the kernels have work for all SMs, each works as fast as those that have some now, or up to the roof"
+    ),
+    "gain.under_way": "with enough under way kernels use what they use most at 60 % of its roof to all of it",
     "gain.batched": "20 to 80 % of that time can be batched, overlapped or fused",
     "small_grid.smi": "; nvidia-smi says {smi}",
     "small_grid.title": "The kernels are too small for this GPU {share} of the time.",

@@ -84,6 +84,8 @@ VERDICTS: Mapping[str, str] = {
         "其间张量核心只达到其能力的 {tensor}，DRAM 为 {memory}，而 {sm} 的 SM 上都有任务"
     ),
     "starved_tensor.looks_like": "不合适的布局或形状、内核之间的类型转换、过小的矩阵乘，看起来都是这样",
+    "gain.spread": "内核的工作足够分给所有 SM，每个 SM 与现在有任务的一样快，或直到上限",
+    "gain.under_way": "同时在途的足够多时，内核最常用的资源可用到其上限的 60 % 到全部",
     "gain.batched": "这段时间的 20 % 到 80 % 可以合批、重叠或融合掉",
     "small_grid.smi": "；nvidia-smi 却显示 {smi}",
     "small_grid.title": "有 {share} 的时间内核太小，填不满这块 GPU。",
