@@ -21,9 +21,11 @@ from perfzero.limits import Limit
 PACKAGE = Path(perfzero.__file__).parent
 
 ROOMS: Mapping[str, tuple[str, ...]] = {
-    "Verdicts, and what a fix gains": ("diagnose/**/*.py", "report/line_gains.py"),
+    "Verdicts, and what a fix gains": ("diagnose/**/*.py",),
     "Layers, kernels and lines": ("attribute/*.py",),
+    "Reports": ("report/*.py",),
     "Comparisons": ("series/compare.py", "report/ledger/*.py"),
+    "GPUs as they are now": ("live/*.py",),
 }
 """The headings of the page, and the modules below each; a test looks for limits in any other."""
 

@@ -15,12 +15,13 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from typing import Literal
+from typing import Annotated, Literal
 
 from rich.cells import cell_len, set_cell_size
 
 from perfzero import text
 from perfzero.diagnose.verdict import TimeClass
+from perfzero.limits import CHOICE, Limit
 from perfzero.live.snapshot import GpuNow, ProcessNow, Snapshot
 from perfzero.report.voice import Voice
 from perfzero.words.said import CALLED_EN
@@ -43,7 +44,16 @@ FEWEST_PROCESS_LINES = 4
 LEAST_CARD_LINES = 4
 """Of the selected GPU, however low the screen is and however many GPUs there are."""
 
-TOLD_SHARE = 0.01
+HIDDEN_BYTES: Annotated[float, Limit("bytes", CHOICE)] = 1e9
+"""Memory in use on a GPU of which the driver tells no process: with more, there is one that it hides."""
+
+HIDDEN_ACTIVE: Annotated[float, Limit("ratio", CHOICE)] = 0.01
+"""The same by the activity of the SMs."""
+
+WIDE = 120
+"""Columns from which on the names of users get more room."""
+
+TOLD_SHARE: Annotated[float, Limit("ratio", CHOICE)] = 0.01
 """A class with less of the last minute is not named."""
 
 
@@ -416,7 +426,7 @@ def _order(process: ProcessNow, by: SortKey) -> tuple[float | str, int]:
 
 def process_lines(snapshot: Snapshot, view: View, *, width: int, glyphs: Glyphs, say: Voice) -> list[Line]:
     """The heading and a line for each process; a sentence where the driver tells of none."""
-    widths = {"gpu": 4, "pid": 9, "user": 10 if width < 120 else 16, "memory": 9}
+    widths = {"gpu": 4, "pid": 9, "user": 10 if width < WIDE else 16, "memory": 9}
     found = sorted_processes(snapshot, view)
     if not found:
         return [_fit([(_nobody(snapshot, say), "dim")], width, glyphs)]
@@ -444,7 +454,7 @@ def process_lines(snapshot: Snapshot, view: View, *, width: int, glyphs: Glyphs,
 
 
 def _nobody(snapshot: Snapshot, say: Voice) -> str:
-    if any((gpu.memory_used or 0) > 1e9 or gpu.sm_active > 0.01 for gpu in snapshot.gpus):
+    if any((gpu.memory_used or 0) > HIDDEN_BYTES or gpu.sm_active > HIDDEN_ACTIVE for gpu in snapshot.gpus):
         return say("top.processes_hidden")
     return say("top.no_process" if len(snapshot.gpus) == 1 else "top.no_process_anywhere")
 

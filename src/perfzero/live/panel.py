@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Annotated
 
 from rich.cells import cell_len as columns
 
+from perfzero.limits import CHOICE, Limit
 from perfzero.live.close_look import LOOK_S, SET_UP_S, Looked
 from perfzero.live.snapshot import GpuNow
 from perfzero.report.voice import Voice
 from perfzero.text import BREAK, glued, printable, unglued
 from perfzero.words.told import told
 
-IDLE_SHARE = 0.005
+IDLE_SHARE: Annotated[float, Limit("ratio", CHOICE)] = 0.005
 """A GPU that worked less than this in the last minute has nothing that could be looked at."""
 
 KEYS_WIDE, DOES_WIDE = 15, 19

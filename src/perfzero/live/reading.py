@@ -14,9 +14,10 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, Protocol
 
 from perfzero.errors import SourceError
+from perfzero.limits import CHOICE, Limit
 from perfzero.live.processes import Names, short_command
 from perfzero.live.snapshot import COLUMN_S, GPM_COUNTERS, Course, ProcessNow, Snapshot
 from perfzero.sources.base import Source
@@ -26,7 +27,7 @@ from perfzero.text import printable
 from perfzero.values import Gpu, Samples
 from perfzero.words.said import first_line, say
 
-SLOW_S = 4.0
+SLOW_S: Annotated[float, Limit("seconds", CHOICE)] = 4.0
 """
 How old memory and processes may be. NVML takes locks of the driver for them and milliseconds of CPU (up to
 5 in a virtual machine), which at every reading would be half of what the display costs.
@@ -35,7 +36,7 @@ How old memory and processes may be. NVML takes locks of the driver for them and
 AGAIN_S = 30.0
 """A GPU that is lost is tried again so much later: it may have been reset. To ask may take long."""
 
-AT_WORK = 0.75
+AT_WORK: Annotated[float, Limit("ratio", CHOICE)] = 0.75
 """At this share of a recording its program is through with its start and has not ended yet."""
 
 

@@ -15,13 +15,14 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
 from perfzero.diagnose.roofs import Roofs, roofs_of
 from perfzero.diagnose.split import classify, rates_of
 from perfzero.diagnose.verdict import TIME_CLASSES, TimeClass
+from perfzero.limits import CHOICE, Limit
 from perfzero.values import FloatArray, Gpu, Samples
 
 NAN = math.nan
@@ -34,7 +35,7 @@ GPM_COUNTERS = (
 )  # fmt: skip
 """What GPM is asked for: what is shown and what the split needs, since each costs CPU at every reading."""
 
-CLASSIFIED_S = 60.0
+CLASSIFIED_S: Annotated[float, Limit("seconds", CHOICE)] = 60.0
 """Where time went is told of the last minute: long enough for several steps, short enough to be now."""
 
 COLUMN_S = 2.0
@@ -43,11 +44,14 @@ COLUMN_S = 2.0
 COLUMNS = 120
 """The longest trail that is kept; no card is wider."""
 
-STALE_S = 10.0
+STALE_S: Annotated[float, Limit("seconds", CHOICE)] = 10.0
 """Figures older than this are no longer shown as if they were now."""
 
-STALE_READINGS = 3.0
+STALE_READINGS: Annotated[float, Limit("count", CHOICE)] = 3.0
 """The same in readings, where these are far apart."""
+
+MEMORY_STALE: Annotated[int, Limit("ratio", CHOICE)] = 6
+"""Memory is read less often: it may be so many times as old as other figures before it is no longer shown."""
 
 TRAILS = ("sm_active", "tensor_active", "dram_roof_share", "pcie_link_share", "nvlink_share",
           "power_share", "smi_utilization")  # fmt: skip
@@ -197,6 +201,7 @@ class Course:
         """The GPU at *time_ns*."""
         fresh = {} if time_ns - self._counters_ns > self._stale_ns else self._counters
         board = {} if time_ns - self._board_ns > self._stale_ns else self._board
+        remembered_ns = time_ns - self._memory_ns
         limit_w = power_limit_w or self.gpu.power_limit_w or NAN
         shares, shares_s = self._shares(time_ns)
         return GpuNow(
@@ -211,7 +216,7 @@ class Course:
             temperature=board.get("temperature", NAN),
             held_down=tuple(name for name in HELD_DOWN if board.get(name, NAN) > 0),
             smi_utilization=board.get("smi_utilization", NAN),
-            memory_used=NAN if time_ns - self._memory_ns > 6 * self._stale_ns else self._memory_used,
+            memory_used=NAN if remembered_ns > MEMORY_STALE * self._stale_ns else self._memory_used,
             memory_total=float(self.gpu.memory_bytes or NAN),
             shares=shares,
             shares_s=shares_s,

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from perfzero import text
+from perfzero.limits import CHOICE, Limit
 from perfzero.report.voice import Voice
 
 PolicyKind = Literal["default", "default at the power cap", "continuous"]
@@ -53,7 +54,7 @@ def policy_kind(*, pm_duty: float, capped: bool) -> PolicyKind:
     return "default at the power cap" if capped else "default"
 
 
-ALL_THE_TIME = 0.8
+ALL_THE_TIME: Annotated[float, Limit("ratio", CHOICE)] = 0.8
 """PM sampling on for so much of a run is no window; start-up and the last moments are never sampled."""
 
 

@@ -13,7 +13,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Annotated, Any
 
 from perfzero import __version__, text
 from perfzero.attribute.breakdown import (
@@ -27,6 +27,7 @@ from perfzero.attribute.breakdown import (
     Row,
     SourceLine,
 )
+from perfzero.limits import CHOICE, Limit
 from perfzero.report.voice import Voice
 from perfzero.values import jsonable
 from perfzero.words.said import say
@@ -44,7 +45,7 @@ NAMED_ROWS = (OPTIMIZER_ROW, COLLECTIVES_ROW, REPLAYS_ROW, OUTSIDE_ROW, UNATTRIB
 LINES = 5
 """As many as fit beside the verdict; the file has all."""
 
-WORTH_TELLING = 0.01
+WORTH_TELLING: Annotated[float, Limit("ratio", CHOICE)] = 0.01
 """What takes less of the GPU's time than this is no place to look at first."""
 
 WIDTH = 96
@@ -62,7 +63,7 @@ _LEAST_GIVEN_BESIDE_READS = 21
 _SHORTENED = (_PATH, _SOURCE, _CLASS, _GIVEN)
 """The columns that give way, in this order; those of shares stay whole."""
 
-OVERLAPPING = 1.05
+OVERLAPPING: Annotated[float, Limit("ratio", CHOICE)] = 1.05
 """All work over the busy time, from which on shares visibly do not add up to 100 %, and it is said why."""
 
 _KERNEL = 44
@@ -148,7 +149,7 @@ def _look(breakdown: Breakdown) -> dict[str, Any]:
     }
 
 
-REST_OF_REPLAYS = 0.1
+REST_OF_REPLAYS: Annotated[float, Limit("ratio", CHOICE)] = 0.1
 """Of the busy time: if no more runs outside of graphs, their kernels say more than the one row of replays."""
 
 
@@ -182,7 +183,7 @@ def _told(breakdown: Breakdown) -> Iterator[tuple[Row, str, str]]:
                 yield row, "" if row.call is None else row.call.operator, ""
 
 
-MOSTLY = 0.5
+MOSTLY: Annotated[float, Limit("ratio", CHOICE)] = 0.5
 """Of a row's time. A kernel with less does not stand for it."""
 
 

@@ -9,16 +9,18 @@ calibrate`) go before those of the table.
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import numpy as np
 
 from perfzero import hardware
 from perfzero.attribute.roofline import Ceilings
 from perfzero.diagnose.roofs import roofs_of
+from perfzero.limits import CHOICE, Limit
 from perfzero.values import FloatArray, Look, Observation
 
-WORKING = 0.5
-"""Of a sample; a clock that falls while the GPU rests is not the one that kernels run at."""
+WORKING: Annotated[float, Limit("ratio", CHOICE)] = 0.5
+"""GR activity of a sample; a clock that falls while the GPU rests is not the one that kernels run at."""
 
 
 def ceilings(seen: Observation, look: Look) -> Ceilings:

@@ -9,27 +9,31 @@ from __future__ import annotations
 import math
 import posixpath
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from perfzero import text
 from perfzero.attribute.stacks import Cause, HostCauses, StageShare
 from perfzero.diagnose.idle_shares import worth_lines
+from perfzero.limits import CHOICE, H200_LOOKS, Limit
 from perfzero.stacks import Frame
 from perfzero.words.said import listed, say
 
 LINES = 3
 """As many as fit beside the verdict; report.json has all."""
 
-CLAIM = 0.01
+CLAIM: Annotated[float, Limit("ratio", CHOICE)] = 0.01
 """The lower end of a line's interval, below which the line may well cost nothing: it is not told ..."""
 
-MUCH = 0.1
+MUCH: Annotated[float, Limit("ratio", H200_LOOKS)] = 0.1
 """
 ... unless it seems to cost so much of all time: what comes rarely, as a checkpoint does, is in few of the
 stretches that an interval is made of (oak of `benchmarks/planted`: 98 % of 18 %, with 0 to 99 %, and true).
 """
 
-OVERLAPPING = 1.05
+RANGE: Annotated[float, Limit("ratio", CHOICE)] = 0.01
+"""An interval of a line that is narrower is not told: it says no more than the share."""
+
+OVERLAPPING: Annotated[float, Limit("ratio", CHOICE)] = 1.05
 """The sum of shares from which on it is said that they overlap."""
 
 TEXT = 40
@@ -90,7 +94,7 @@ def words(cause: Cause) -> str:
     """What the program does there, and what that costs."""
     shown, does = text.printable(_shown(cause)), say(f"activity.{cause.activity}")
     share = say("host_line_share", share=text.percent(cause.share))
-    if cause.high - cause.low >= 0.01:
+    if cause.high - cause.low >= RANGE:
         ends = {"low": text.percent(cause.low), "high": text.percent(cause.high)}
         share = say("host_line_range", share=share, **ends)
     return say(

@@ -29,16 +29,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from perfzero.attribute.causes import Cause
 from perfzero.attribute.host_activity import Activity, Stage
 from perfzero.attribute.waits import Wait, waits_for
 from perfzero.diagnose.thresholds import CPU_COMPUTES, WORKER_BUSY
 from perfzero.diagnose.verdict import Fact, Remedy
+from perfzero.limits import CHOICE, Limit
 from perfzero.words.said import say
 
-MOSTLY = 0.5
+MOSTLY: Annotated[float, Limit("ratio", CHOICE)] = 0.5
 """Of the time that batches take; a stage with less is not what they wait for."""
 
 Place = Literal["first", "after", "instead"]

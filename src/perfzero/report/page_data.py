@@ -12,7 +12,7 @@ import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from perfzero.diagnose.verdict import (
     TimeClass,
 )
 from perfzero.hardware import calibrated
+from perfzero.limits import CHOICE, Limit
 from perfzero.report import host_lines
 from perfzero.report.benchmarked import benchmarked
 from perfzero.report.model import GpuReport, Report, Truth, Watching
@@ -52,7 +53,7 @@ PROFILED = ("busy", "memory", "pcie", "launches")
 LISTED = 50
 """Gaps that are told one by one; nobody reads more, and each costs a line of the page."""
 
-LONGER = 1.5
+LONGER: Annotated[float, Limit("ratio", CHOICE)] = 1.5
 """From half as long again as the median on a step is marked, as `series.rare` does."""
 
 

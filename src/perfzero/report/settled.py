@@ -26,7 +26,7 @@ import math
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Annotated, cast
 
 from perfzero import text
 from perfzero.attribute.breakdown import Breakdown
@@ -40,6 +40,7 @@ from perfzero.diagnose.remedies import SEEN_ONLY
 from perfzero.diagnose.rules.idle import SUPPOSED
 from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Gain, Remedy, TimeClass
 from perfzero.diagnose.wording import ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUTIONS, in_words_of
+from perfzero.limits import CHOICE, Limit
 from perfzero.report.breakdown import given, within_model
 from perfzero.report.host_lines import quoted
 from perfzero.report.line_advice import advice
@@ -131,10 +132,10 @@ _CONVOLUTIONS = "convolution_tf32_off"
 KERNEL = 44
 """Characters of a kernel's name, in a list of what a remedy is for; the beginning says most."""
 
-BEYOND = 0.05
+BEYOND: Annotated[float, Limit("ratio", CHOICE)] = 0.05
 """Of all bytes. With fewer that need not be moved, there is nothing to be gained by moving less."""
 
-MOSTLY = 0.5
+MOSTLY: Annotated[float, Limit("ratio", CHOICE)] = 0.5
 """Of the idle time; lines with less do not say what a finding of idle time comes of."""
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from io import StringIO
 from itertools import zip_longest
-from typing import TextIO
+from typing import Annotated, TextIO
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.measure import Measurement
@@ -37,6 +37,7 @@ from perfzero.diagnose.verdict import (
     WorkKind,
 )
 from perfzero.hardware import calibrated
+from perfzero.limits import BY_DEFINITION, CHOICE, Limit
 from perfzero.report.benchmarked import benchmarked
 from perfzero.report.breakdown import lines, overlap
 from perfzero.report.console import WIDTH, ToCopy, write
@@ -57,14 +58,19 @@ _PHASES = 6
 _TURNS = 3
 """Phases of two kinds that take turns so often are told as one, if there are more than fit."""
 
-_PART = 0.1
-_PARTS = 3
-"""A kind of work that takes less of a phase's time, or comes after these, is left to report.json."""
+_SHOWN: Annotated[float, Limit("ratio", BY_DEFINITION)] = 0.005
+"""A class with less of the time rounds to 0 %, and is left out of where it went."""
 
-_PURE = 0.8
+_PART: Annotated[float, Limit("ratio", CHOICE)] = 0.1
+"""A kind of work that takes less of a phase's time is left to report.json."""
+
+_PARTS = 3
+"""Kinds of work that are told of a phase; what comes after these is left to report.json."""
+
+_PURE: Annotated[float, Limit("ratio", CHOICE)] = 0.8
 """From this share of its time on a phase is its kind's alone; then counters say more than its parts."""
 
-_WORTH_GAINING = 1.05
+_WORTH_GAINING: Annotated[float, Limit("ratio", CHOICE)] = 1.05
 """A finding that cannot make the program 5 % faster is left to report.json."""
 
 _COLOUR = {"ok": "green", "watch": "yellow", "bad": "red", "unknown": "dim", "info": ""}
@@ -287,7 +293,7 @@ def _held(step: StepAnswer, say: Voice) -> str:
 
 def _shares(diagnosis: Diagnosis, say: Voice) -> str:
     """Where the time went, the largest first; what rounds to nothing is left out."""
-    told = sorted((s for s in diagnosis.shares.items() if s[1] >= 0.005), key=lambda s: -s[1])
+    told = sorted((s for s in diagnosis.shares.items() if s[1] >= _SHOWN), key=lambda s: -s[1])
     return " · ".join(f"{say(_class_name(name, diagnosis))} {text.percent(share)}" for name, share in told)
 
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
 from perfzero import hardware
 from perfzero.counters import BY_NAME
 from perfzero.diagnose.verdict import Steady
+from perfzero.limits import CHOICE, Limit
 from perfzero.report.model import Panel, Series, Span, Timeline
 from perfzero.values import FloatArray, Gpu, IntArray, Observation, Samples
 from perfzero.words.said import say
@@ -25,7 +26,7 @@ from perfzero.words.said import say
 TABLE_ROWS = 60_000
 """More rows per GPU than this are merged: a minute at 1 kHz stays whole and opens in any spreadsheet."""
 
-KNOWN_SHARE = 0.9
+KNOWN_SHARE: Annotated[float, Limit("ratio", CHOICE)] = 0.9
 """A merged total is known if so much of its row is; to fill up more than a tenth would be a guess."""
 
 BINS = 400
