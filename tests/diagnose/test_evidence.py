@@ -166,7 +166,8 @@ def test_alone_a_program_gains_the_turns_of_the_others_at_most(processes: float,
 
     assert found is not None
     assert found.gain is not None
-    assert (found.gain.low, found.gain.high) == (1.0, most)
+    assert found.gain.high == pytest.approx(most / 0.92)  # and the switches
+    assert 1.0 < found.gain.low < most
 
 
 def test_half_as_wide_numbers_move_half_the_bytes_and_memory_stops_them_later() -> None:

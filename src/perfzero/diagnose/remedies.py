@@ -11,11 +11,12 @@ autotuning "for the layout" (science.md §1.4).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from perfzero.diagnose.evidence import Evidence
 from perfzero.diagnose.host_reads import host_reads
 from perfzero.diagnose.leftovers import launch_blocking, tf32_forbidden
+from perfzero.diagnose.reading import batched, read_only, reads_in_short_kernels
 from perfzero.diagnose.thresholds import (
     BOTH_WAYS,
     CPU_COMPUTES,
@@ -27,7 +28,6 @@ from perfzero.diagnose.thresholds import (
     IO_WAIT,
     LATE_THROUGHOUT,
     LINK_FULL,
-    READ_ONLY,
     RUNQUEUE,
     TENSOR_UNUSED,
     THROTTLED,
@@ -126,8 +126,12 @@ def write_heavy(e: Evidence) -> bool:
 
 def reads_for_products(e: Evidence) -> bool:
     """Hardly anything is written, and the tensor cores work with what is read."""
-    writes, reads = e.level("dram_write_bytes"), e.level("dram_read_bytes")
-    return writes < READ_ONLY.value * reads and e.while_busy("tensor_active") >= TENSOR_UNUSED.value
+    return read_only(e) and e.while_busy("tensor_active") >= TENSOR_UNUSED.value
+
+
+def one_at_a_time(e: Evidence) -> bool:
+    """Kernels of microseconds read weights, and there is memory for more requests at a time."""
+    return reads_in_short_kernels(e) and memory_left(e)
 
 
 def few_warps(e: Evidence) -> bool:
@@ -513,6 +517,18 @@ OFFERS: tuple[Offer, ...] = (
         ),
         reads_for_products,
     ),
+    *(
+        Offer(
+            rule,
+            Remedy(
+                say("try.larger_batch"),
+                (say("need.reads_weights"), say("need.latency_may_grow")),
+                say("worked.dram_same"),
+            ),
+            one_at_a_time,
+        )
+        for rule in ("memory_bound", "latency_bound")
+    ),
     Offer(
         "l2_bound",
         Remedy(
@@ -801,3 +817,9 @@ def offers_for(rule: str, e: Evidence) -> tuple[Offer, ...]:
 def with_first(remedies: tuple[Remedy, ...], text: str) -> tuple[Remedy, ...]:
     """*remedies*, the one that says *text* before the others, if it is among them."""
     return tuple(sorted(remedies, key=lambda remedy: remedy.text != text))
+
+
+def with_batch(remedies: tuple[Remedy, ...]) -> tuple[Remedy, ...]:
+    """*remedies*, of which that of more requests at a time has a gain of its own."""
+    more = say("try.larger_batch")
+    return tuple(replace(r, gain=batched()) if r.text == more else r for r in remedies)

@@ -744,6 +744,12 @@ RECOVER_COPY: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.60, 0.95)
 RECOVER_STAGING: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.60, 1.00)
 """Of the time of pageable copies: pinned ones of 512 MiB took a step from 73-79 ms to 9 on an H200."""
 
+RECOVER_KEPT: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.90, 1.00)
+"""
+Of the time of copies that fill the link: no host makes new data at 33 GB/s and more, so it lies there, and
+where the GPU keeps it nothing is copied.
+"""
+
 RECOVER_MEMORY: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.15, 0.50)
 """Of the bytes of kernels at the memory's roof: a part can be fused away or halved in width."""
 
@@ -786,8 +792,8 @@ The upper end allows for a board that is not power-capped: on an H200 at its lim
 reached 659 of 1,070 TFLOP/s (0.62); shapes that fit badly take the rest.
 """
 
-PINNED_AT_LEAST: Annotated[float, Limit("ratio", ASSUMED)] = 1.5
-"""How much faster a pinned copy is where the host copies well: it stages at a half to a tenth of the link."""
+PINNED_REACHES: Annotated[float, Limit("ratio", ASSUMED)] = 0.5
+"""Of the link's rate, by copies from pinned memory at least: by large ones all of it."""
 
 STAGING_VARIES: Annotated[float, Limit("ratio", H200)] = 1.05
 """The rate at which one host staged the same copy changed by 3 % within a minute (H200)."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from perfzero.diagnose import filling, gain
 from perfzero.diagnose.evidence import Evidence
-from perfzero.diagnose.remedies import Offer, offers_for, remedies_for, with_first
+from perfzero.diagnose.remedies import Offer, offers_for, remedies_for, with_batch, with_first
 from perfzero.diagnose.rules._severity import of_share
 from perfzero.diagnose.rules.memory import l2_bound
 from perfzero.diagnose.split import Rates
@@ -283,7 +283,7 @@ def latency_bound(e: Evidence) -> Finding | None:
         recovered=(RECOVER_LATENCY[0], RECOVER_UNKNOWN),
         assumption=say("gain.better_kernels"),
     )
-    remedies, next_limit = remedies_for("latency_bound", e), None
+    remedies, next_limit = with_batch(remedies_for("latency_bound", e)), None
     more = filling.more_warps(e)
     saves: float | None = gain.middle(usual)
     if more is not None:
@@ -308,7 +308,7 @@ def latency_bound(e: Evidence) -> Finding | None:
                 sm=percent(e.split.while_in("latency", rates.sm)),
             ),
         ),
-        gain=expected,
+        gain=remedies[0].gain or expected,
         remedies=remedies,
         next_limit=next_limit or stopped or gain.next_limit(e, usual, eased=("latency",)),
         eased=("latency",),

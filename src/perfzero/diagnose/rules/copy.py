@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,12 +21,13 @@ from perfzero.diagnose.thresholds import (
     IDLE_WATCH,
     LINK_FULL,
     PAGEABLE_RATE,
-    PINNED_AT_LEAST,
+    PINNED_REACHES,
     RECOVER_COPY,
+    RECOVER_KEPT,
     RECOVER_STAGING,
     STAGING_VARIES,
 )
-from perfzero.diagnose.verdict import Finding
+from perfzero.diagnose.verdict import Finding, Gain, Remedy, TimeClass
 from perfzero.text import percent, quantity
 from perfzero.words.said import say
 
@@ -74,7 +75,7 @@ def pageable_copies(e: Evidence) -> Finding | None:
         e,
         share,
         recovered=RECOVER_STAGING,
-        speedup=(PINNED_AT_LEAST, STAGING_VARIES / of_link),
+        speedup=(max(1.0, PINNED_REACHES / of_link), STAGING_VARIES / of_link),
         traffic={"pcie": 0.0},  # the speed-up says already how fast the link is
         assumption=say("gain.pinned", pcie=quantity(e.roofs.pcie, "bytes/s")),
     )
@@ -102,6 +103,7 @@ def pageable_copies(e: Evidence) -> Finding | None:
         gain=expected,
         remedies=remedies_for("pageable_copies", e),
         next_limit=stopped or gain.next_limit(e, expected, eased=("copy",), becomes=gain.LIMIT_NAMES["pcie"]),
+        eased=("copy",),
     )
 
 
@@ -138,10 +140,13 @@ def transfer_bound(e: Evidence) -> Finding | None:
             if copying.to_gpu
             else say("transfer.from_gpu", rate=quantity(copying.bytes_per_s, "bytes/s")),
         )
+    kept = full and reads is None and share >= LINK_FULL.value
+    if kept and e.split is not None:
+        concerned = max(concerned, e.split.interval("copy")[1])
     expected, stopped = gain.expect(
         e,
         concerned,
-        recovered=RECOVER_COPY,
+        recovered=RECOVER_KEPT if kept else RECOVER_COPY,
         traffic={"pcie": 0.0} if full else None,
         assumption=say("gain.in_device_memory")
         if reads is not None
@@ -149,6 +154,8 @@ def transfer_bound(e: Evidence) -> Finding | None:
         if full
         else say("gain.overlapped"),
     )
+    # Kernels that wait for a full link are counted as latency, and what is left still waits for it.
+    eased: tuple[TimeClass, ...] = ("copy", "latency") if full else ("copy",)
     return Finding(
         rule="transfer_bound",
         title=say("transfer.title", share=percent(concerned))
@@ -166,13 +173,18 @@ def transfer_bound(e: Evidence) -> Finding | None:
         ),
         because=tuple(because),
         gain=expected,
-        remedies=remedies_for("transfer_bound", e),
+        remedies=tuple(_with_gain(r, expected, of_link, full) for r in remedies_for("transfer_bound", e)),
         next_limit=stopped
-        or gain.next_limit(
-            e,
-            expected,
-            # Kernels that wait for a full link are counted as latency, and what is left still waits for it.
-            eased=("copy", "latency") if full else ("copy",),
-            becomes=gain.LIMIT_NAMES["pcie"] if full else None,
-        ),
+        or gain.next_limit(e, expected, eased=eased, becomes=gain.LIMIT_NAMES["pcie"] if full else None),
+        eased=eased,
     )
+
+
+def _with_gain(remedy: Remedy, expected: Gain, of_link: float, full: bool) -> Remedy:
+    """
+    *remedy* with its gain. Copies that fill the link take as long beside work: overlapped they gain what it
+    has to spare.
+    """
+    if full and remedy.text == say("try.overlap_copies"):
+        return replace(remedy, gain=Gain(1.0, max(1.0, 1.0 / of_link), say("gain.overlapped")))
+    return replace(remedy, gain=expected)

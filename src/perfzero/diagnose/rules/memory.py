@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 from perfzero.counters import SECTOR_BYTES
-from perfzero.diagnose import gain
+from perfzero.diagnose import gain, reading
 from perfzero.diagnose.evidence import Evidence
-from perfzero.diagnose.remedies import remedies_for, write_heavy
+from perfzero.diagnose.remedies import remedies_for, with_batch, with_first, write_heavy
 from perfzero.diagnose.split import rates_of
 from perfzero.diagnose.thresholds import (
     ALL_USED,
@@ -62,7 +62,8 @@ def memory_bound(e: Evidence) -> Finding | None:
         because.append(
             say("memory.write_heavy", times=f"{write / read:.1f}") if read > 0 else say("memory.only_writes")
         )
-    if share >= WELL_BOUND.value and write <= READ_ONLY.value * read and _uses_what_it_reads(e):
+    again = reading.products_read_again(e)
+    if share >= WELL_BOUND.value and write <= READ_ONLY.value * read and _uses_what_it_reads(e) and not again:
         return _reads_on(e, share, because[0])
     streaming = share >= WELL_BOUND.value and _only_streams(e)
     expected, stopped = gain.expect(
@@ -72,7 +73,11 @@ def memory_bound(e: Evidence) -> Finding | None:
         traffic={"memory": 0.0},
         assumption=say("gain.fused_all") if streaming else say("gain.fused_or_halved"),
     )
-    severity = _severity(e, share)
+    severity, remedies = _severity(e, share), with_batch(remedies_for("memory_bound", e))
+    if again:
+        expected, stopped = reading.shared_tiles(e), None
+        remedies = with_first(remedies, say("try.tile_order"))
+        because.append(say("memory.read_again", used=quantity(e.level("memory_used"), "bytes")))
     return Finding(
         rule="memory_bound",
         title=say("memory.title", share=percent(share)),
@@ -80,10 +85,14 @@ def memory_bound(e: Evidence) -> Finding | None:
         share=share,
         confidence=e.confidence(share, over=MEMORY_INFO, classes=("memory",), certainty=0.95),
         because=tuple(because),
-        gain=expected,
-        remedies=() if severity == "info" else remedies_for("memory_bound", e),
-        next_limit=stopped or gain.next_limit(e, expected, eased=("memory",)),
+        gain=remedies[0].gain or expected,
+        remedies=() if severity == "info" else remedies,
+        next_limit=stopped
+        or gain.next_limit(
+            e, expected, eased=("memory",), becomes=gain.LIMIT_NAMES["tensor"] if again else None
+        ),
         eased=("memory",),
+        saves=gain.middle(expected),
     )
 
 

@@ -146,6 +146,8 @@ REMEDIES: Mapping[str, str] = {
     "try.fuse_between_products": (
         "Fuse what runs between the products: torch.compile, scaled_dot_product_attention."
     ),
+    "need.reads_weights": "what is read are weights, and not a cache of each request",
+    "worked.dram_same": "dram_read_bytes_per_s stays at more requests per second.",
     "need.latency_may_grow": "latency per request may grow",
     "try.side_by_side": "Run independent work side by side: several streams, or several processes under MPS.",
     "need.independent_work": "there is independent work",

@@ -109,6 +109,17 @@ VERDICTS: Mapping[str, str] = {
         "that is what an unsuitable layout, unsuitable shapes, conversions between kernels, or small "
         "products look like"
     ),
+    "gain.shared_tiles": (
+        "tiles that run at once share what they read, and what is used most after the memory sets the "
+        "pace, at 60 % of its roof to all of it"
+    ),
+    "gain.read_once": (
+        "{requests} requests together read the weights once for all of them, in the time of one or half as "
+        "long again"
+    ),
+    "memory.read_again": (
+        "a kernel reads more than all the memory that is in use, {used}, so the same data several times"
+    ),
     "gain.spread": (
         "the kernels have work for all SMs, each works as fast as those that have some now, or up to the roof"
     ),

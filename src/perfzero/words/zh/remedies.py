@@ -112,6 +112,8 @@ REMEDIES: Mapping[str, str] = {
     "try.use_tensor_cores": "让所有乘法都用上张量核心：用 16 位类型或 TF32，用矩阵而不是向量，分组要少。",
     "need.some_miss": "有些没有用上",
     "try.fuse_between_products": "融合矩阵乘之间的运算：torch.compile、scaled_dot_product_attention。",
+    "need.reads_weights": "读的是权重，而不是每个请求各自的缓存",
+    "worked.dram_same": "每秒请求数增加而 dram_read_bytes_per_s 不变。",
     "need.latency_may_grow": "单个请求的延迟可以变长",
     "try.side_by_side": "并行运行独立的工作：多个流，或在 MPS 下多个进程。",
     "need.independent_work": "有独立的工作",

@@ -84,6 +84,11 @@ VERDICTS: Mapping[str, str] = {
         "其间张量核心只达到其能力的 {tensor}，DRAM 为 {memory}，而 {sm} 的 SM 上都有任务"
     ),
     "starved_tensor.looks_like": "不合适的布局或形状、内核之间的类型转换、过小的矩阵乘，看起来都是这样",
+    "gain.shared_tiles": (
+        "同时运行的块共享所读的数据，此后由除显存外用得最多的资源决定速度，用到其上限的 60 % 到全部"
+    ),
+    "gain.read_once": "{requests} 个请求一起只读一遍权重，用时与一个相同，至多多一半",
+    "memory.read_again": "一个内核读取的字节多于正在使用的全部显存 {used}，可见同样的数据读了多遍",
     "gain.spread": "内核的工作足够分给所有 SM，每个 SM 与现在有任务的一样快，或直到上限",
     "gain.under_way": "同时在途的足够多时，内核最常用的资源可用到其上限的 60 % 到全部",
     "gain.batched": "这段时间的 20 % 到 80 % 可以合批、重叠或融合掉",
