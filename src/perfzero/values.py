@@ -152,13 +152,22 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class FullCollection:
+    """A collection of all of Python's garbage that has ended at `end_ns`, after `length_s`."""
+
+    end_ns: int
+    length_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """
     One look inside a process of the program by its own profiler, [start_ns, end_ns) from question to answer.
 
     `file` in the recording's folder holds the trace of the steps between the times in `steps_ns`; without one
     `reason` says why there is none. `cost_s` is how long the program was held up for it. `gpus`: on which the
-    driver listed the process by then; empty where it lists none.
+    driver listed the process by then; empty where it lists none. `collections` are those that held up all of
+    Python while the agent watched for them, for `watched_s`.
     """
 
     pid: int
@@ -169,6 +178,8 @@ class Look:
     cost_s: float = 0.0
     steps_ns: tuple[int, ...] = ()
     gpus: tuple[int, ...] = ()
+    collections: tuple[FullCollection, ...] = ()
+    watched_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import _thread
+import gc
+import importlib.util
 import os
 import re
 import subprocess
@@ -1257,3 +1259,66 @@ def test_a_recorder_that_is_gone_is_no_trouble() -> None:
     )
 
     assert (done.returncode, done.stdout) == (0, "x 196\n1\n")
+
+
+COLLECTS = """
+import gc
+plain = Model.forward
+def forward(self, x):
+    gc.collect()
+    return plain(self, x)
+Model.forward = forward
+"""
+
+
+def test_full_collections_of_garbage_are_seen_without_a_trace_in_the_program() -> None:
+    agent_with(HELD_S="0.0")
+    with looks() as (made, ended):
+        _, out, _ = run(MODEL + COLLECTS + TRAIN + "print('left', gc.callbacks)", made)
+
+    [look] = ended
+    assert look.collections
+    assert all(look.start_ns < one.end_ns < look.end_ns for one in look.collections)
+    assert 0 < sum(one.length_s for one in look.collections) <= look.watched_s
+    assert "left []" in out
+
+
+def test_a_program_that_collects_nothing_or_for_no_time_has_no_collections() -> None:
+    agent_with(HELD_S="0.0")
+    with looks() as (made, ended):
+        run("import gc\ngc.disable()\n" + MODEL + TRAIN, made)
+    agent_with(HELD_S="3600.0")
+    with looks() as (made, more):
+        run(MODEL + COLLECTS + TRAIN, made)
+
+    assert [look.collections for look in (*ended, *more)] == [(), ()]
+    assert all(look.watched_s > 0 for look in (*ended, *more))
+
+
+def test_a_collection_takes_as_long_as_the_gil_was_away_when_nothing_of_ours_held_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spec = importlib.util.spec_from_file_location("watched", look_module.AGENT / "_perfzero_torch.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    now, full = [100.0], [7]
+    monkeypatch.setattr(module, "time", types.SimpleNamespace(monotonic=lambda: now[0], time_ns=time.time_ns))
+    monkeypatch.setattr(gc, "get_stats", lambda: [{"collections": 99}, {"collections": full[0]}])
+    watch = module._Collections()
+
+    for passed, more, quiet in [
+        (0.01, 0, True),  # nothing
+        (0.41, 1, True),  # one of 0.4 s
+        (0.01 + module.HELD_S / 2, 1, True),  # one that nobody notices
+        (0.51, 0, True),  # something else held the GIL
+        (0.61, 1, False),  # the profiler may have
+        (0.21, 2, True),  # two of 0.2 s together
+    ]:
+        now[0] += passed
+        full[0] += more
+        watch.look(0.01, quiet=quiet)
+
+    assert [one[1] for one in watch.seen] == pytest.approx([0.4, 0.2])
+    assert watch.watched_s == pytest.approx(0.01 + 0.41 + 0.01 + module.HELD_S / 2 + 0.51 + 0.21)

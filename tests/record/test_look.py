@@ -499,3 +499,24 @@ def test_the_folder_lies_where_nobody_else_can_make_one_of_its_name(looks: Looks
 
     assert not above.st_mode & 0o022
     assert above.st_uid in (0, os.geteuid())
+
+
+def test_collections_of_garbage_that_were_seen_are_part_of_the_look(looks: Looks, ended: Ended) -> None:
+    channel, _ = asked(looks)
+    seen = [[5, 0.25], [9, 0.5]]
+    say(channel, looks, {"refused": "x", "collections": seen, "watched_s": 2.0})
+
+    assert [(one.end_ns, one.length_s) for one in ended[0].collections] == [(5, 0.25), (9, 0.5)]
+    assert ended[0].watched_s == 2.0
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [3, [3], [["a", 0.5]], [[5, "a"]], [[5]], [[5, 0.5, 1]], [[-5, 0.5]], [[5, -0.5]], [[5, 2.5]],
+     [[5, 0.5], [5, float("nan")]], [[True, 0.5]], [[5, 0.5]] * 41],
+)  # fmt: skip
+def test_collections_that_cannot_be_are_none(looks: Looks, ended: Ended, seen: object) -> None:
+    channel, _ = asked(looks)
+    say(channel, looks, {"refused": "x", "collections": seen, "watched_s": 2.0})
+
+    assert (ended[0].collections, ended[0].watched_s, ended[0].reason) == ((), 0.0, "x")

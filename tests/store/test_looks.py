@@ -103,6 +103,9 @@ def test_without_a_look_nothing_is_left_out(new_writer, table) -> None:
         {"pid": 0, "file": ""},
         {"end_ns": 0},
         {"steps_ns": "now"},
+        {"collections": [{"end_ns": 5, "length_s": 0.5}], "watched_s": 0.4},
+        {"collections": [{"end_ns": 5, "length_s": -0.5}], "watched_s": 0.4},
+        {"watched_s": -1.0},
     ],
 )
 def test_a_look_that_cannot_be_is_a_damaged_line(new_writer, table, changes: dict[str, Any]) -> None:

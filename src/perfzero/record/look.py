@@ -35,7 +35,7 @@ from perfzero.record.folder import Folder
 from perfzero.record.launch import Invoker
 from perfzero.store.decode import clean_text
 from perfzero.store.schema import look_name
-from perfzero.values import Look
+from perfzero.values import FullCollection, Look
 from perfzero.words.said import joined, say
 
 AGENT = Path(__file__).parent / "agent"
@@ -64,6 +64,9 @@ LONGEST_ANSWER = 1 << 16
 
 MOST_LINES = 8
 """An agent says five in its life."""
+
+MOST_COLLECTIONS = 40
+"""Of Python's garbage, in the seconds of a look: as many as the agent tells."""
 
 LARGEST_TRACE = 512 << 20
 """Bytes, as many as `store.kineto` reads: more than a million events of the size that they have on a CPU."""
@@ -135,6 +138,8 @@ class Agent:
     told: Literal["", "prepare", "go"] = ""
     step_s: float = 0.0
     steps: int = STEPS
+    collections: tuple[FullCollection, ...] = ()
+    watched_s: float = 0.0
 
     @property
     def at_work(self) -> bool:
@@ -377,6 +382,8 @@ class Looks:
         if not isinstance(said, dict) or agent.asked_ns is None or self._meeting is None:
             return
         refused, looked, found = said.get("refused"), said.get("looked"), said.get("found")
+        if "collections" in said:
+            agent.collections, agent.watched_s = _collections(said["collections"], said.get("watched_s"))
         if said.get("stays") is True and not agent.stays:
             agent.stays = True
             self._say(say("look.cupti_stays", pid=agent.pid))
@@ -418,6 +425,8 @@ class Looks:
             cost_s=cost_s,
             steps_ns=steps_ns,
             gpus=agent.gpus,
+            collections=agent.collections,
+            watched_s=agent.watched_s,
         )
         if trace is not None:
             self._traces.append((trace, look.file))
@@ -472,6 +481,24 @@ def _moments(said: object) -> tuple[int, ...]:
     if not isinstance(said, list) or len(said) > MOST_STEPS + 1:
         return ()
     return tuple(said) if all(type(t) is int and 0 <= t < 2**63 for t in said) else ()
+
+
+def _collections(said: object, watched: object) -> tuple[tuple[FullCollection, ...], float]:
+    """Full collections of Python's garbage, and for how long it was watched; none for what cannot be."""
+    watched_s = _cost_s(watched)
+    if not isinstance(said, list) or len(said) > MOST_COLLECTIONS:
+        return (), 0.0
+    found = [FullCollection(one[0], one[1]) for one in said if _is_collection(one, watched_s)]
+    return (tuple(found), watched_s) if len(found) == len(said) else ((), 0.0)
+
+
+def _is_collection(said: object, watched_s: float) -> bool:
+    if not isinstance(said, list) or len(said) != 2:
+        return False
+    end_ns, length_s = said
+    return (
+        type(end_ns) is int and 0 <= end_ns < 2**63 and type(length_s) is float and 0 <= length_s <= watched_s
+    )
 
 
 def _compress(trace: Path, to: Path) -> None:

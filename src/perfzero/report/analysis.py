@@ -29,7 +29,15 @@ from perfzero.report.html import html
 from perfzero.report.json_file import to_json
 from perfzero.report.looks import broken_down
 from perfzero.report.model import Report
-from perfzero.report.settled import frameworks, in_words, seen_inside, settled, told_inside, with_lines
+from perfzero.report.settled import (
+    frameworks,
+    in_words,
+    seen_inside,
+    settled,
+    told_inside,
+    with_garbage,
+    with_lines,
+)
 from perfzero.stacks import HostStacks
 from perfzero.store.reader import Recording, open_recording
 from perfzero.store.stacks import read_stacks
@@ -93,6 +101,10 @@ def judged_report(path: Path | str) -> Report:
     untold += not_looked_into(recording.looks)
     told, unadvised = with_looks([(j.diagnosis, inside[j.seen.gpu.index]) for j in judged])
     told = [with_lines(d, j.host, inside[j.seen.gpu.index]) for j, d in zip(judged, told, strict=True)]
+    gpus = [gpu.index for gpu in recording.gpus]
+    told = [
+        with_garbage(d, recording.looks, j.seen.gpu.index, gpus) for j, d in zip(judged, told, strict=True)
+    ]
     words = frameworks(breakdowns, recording.looks, [gpu.index for gpu in recording.gpus])
     judged = [
         replace(j, diagnosis=in_words(d, words[j.seen.gpu.index])) for j, d in zip(judged, told, strict=True)

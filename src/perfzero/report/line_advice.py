@@ -21,7 +21,7 @@ time, the first line does one of the activities, and what else is known agrees:
     python             between two steps the host works on what the GPU has computed, or on what it will need
 
 Left out, since stacks do not show it: garbage collection that Python starts by itself, which shows as the
-line that was running.
+line that was running (`report/garbage.py`).
 """
 
 from __future__ import annotations

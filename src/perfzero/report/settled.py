@@ -42,6 +42,7 @@ from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Gain, Remedy, Ti
 from perfzero.diagnose.wording import ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUTIONS, in_words_of
 from perfzero.limits import CHOICE, Limit
 from perfzero.report.breakdown import given, within_model
+from perfzero.report.garbage import without_garbage
 from perfzero.report.host_lines import quoted
 from perfzero.report.line_advice import advice
 from perfzero.report.line_gains import Update, line_gain
@@ -299,6 +300,23 @@ def with_lines(
     def change(finding: Finding) -> Finding:
         advised = _advised(finding, first, sentence, diagnosis.facts)
         return _with_line_gains(finding, advised, alike, diagnosis, seen or {})
+
+    return _changed(diagnosis, change)
+
+
+def with_garbage(diagnosis: Diagnosis, looks: Sequence[Look], gpu: int, gpus: Sequence[int]) -> Diagnosis:
+    """*diagnosis* of *gpu* with the remedy for Python's garbage collector, where *looks* saw it stall."""
+    its = [look for look in looks if _is_on(look, gpu, looks, gpus)]
+
+    def change(finding: Finding) -> Finding:
+        told = without_garbage(finding, its)
+        if told is None:
+            return finding
+        made = _made_for(finding)
+        rest = (
+            replace(r, gain=finding.gain) if r is made and r.gain is None else r for r in told.remedies[1:]
+        )
+        return _led_by_its_first(told, (told.remedies[0], *rest), diagnosis.shares)
 
     return _changed(diagnosis, change)
 

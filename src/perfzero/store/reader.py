@@ -352,7 +352,9 @@ def _is_window(w: Window) -> bool:
 
 def _is_look(look: Look) -> bool:
     # The name of a file is not taken from the content of another one, but from the process.
-    return look.end_ns >= look.start_ns and look.pid > 0 and look.file in ("", look_name(look.pid))
+    collected = look.watched_s >= 0 and all(0 <= one.length_s <= look.watched_s for one in look.collections)
+    whose = look.pid > 0 and look.file in ("", look_name(look.pid))
+    return look.end_ns >= look.start_ns and whose and collected
 
 
 def _checked(event: _Event, holds: Callable[[_Event], bool]) -> _Event:

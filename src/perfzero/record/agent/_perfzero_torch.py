@@ -108,6 +108,17 @@ PUT_BACK_S = 1.0
 TAKEN_OUT_SINCE = (12, 6)
 """The first CUDA of which CUPTI can be taken out where graphs were traced (PyTorch's pull request 150957)."""
 
+HELD_S = 0.03
+"""
+For so long beyond its wait the agent's thread has to have been without the GIL, for a full collection of
+Python's garbage that ended meanwhile to be told. Python code lets go of the GIL every 5 ms.
+"""
+
+MOST_COLLECTIONS = 40
+
+QUIET = ("find", "measure", "found", "ready", "start", "trace")
+"""Phases in which nothing of the profiler's holds the GIL for long; it does between two of them."""
+
 SILENT = "99"
 """A severity that no message of Kineto has."""
 
@@ -213,6 +224,42 @@ def _parts(module: Any) -> list[tuple[str, Any]]:
     return found
 
 
+class _Collections:
+    """
+    Full collections of Python's garbage, seen by a thread that wants the GIL every few ms.
+
+    Nothing is put into the program: Python counts its collections (`gc.get_stats`), and whoever collects
+    holds the GIL all the while. So where one more has ended when this thread has the GIL again, it took as
+    long as the thread had to wait. `gc.callbacks` would tell exactly, by calls in the program's threads.
+    """
+
+    def __init__(self) -> None:
+        import gc
+
+        self._stats = gc.get_stats
+        self._count = self._full()
+        self._at = time.monotonic()
+        self.seen: list[list[float]] = []
+        self.watched_s = 0.0
+
+    def _full(self) -> int:
+        return int(self._stats()[-1]["collections"])
+
+    def look(self, waited_s: float, *, quiet: bool) -> None:
+        """What happened while the thread waited *waited_s* on purpose; *quiet*: and we held up nothing."""
+        now, count = time.monotonic(), self._full()
+        held_s, more = now - self._at - waited_s, count - self._count
+        if quiet:
+            self.watched_s += now - self._at
+            if more > 0 and held_s >= HELD_S and len(self.seen) < MOST_COLLECTIONS:
+                self.seen.append([time.time_ns(), round(held_s, 6)])
+        self._at, self._count = now, count
+
+    def told(self) -> dict[str, Any]:
+        """What to say of them."""
+        return {"collections": self.seen, "watched_s": round(self.watched_s, 6)}
+
+
 class Look:
     """
     One look: `take` waits in the agent's thread while the program's threads call what was put into them.
@@ -266,6 +313,7 @@ class Look:
         self._step_range: Any = None
         self._at: list[int] = []
         self._cost_s = 0.0
+        self._collections: _Collections | None = None
 
     def take(self) -> dict[str, Any]:
         """Put the marks in, wait, take them out; returns what to tell."""
@@ -277,13 +325,20 @@ class Look:
         finally:  # whatever goes wrong in this thread
             self._take_out()
         said = self._export() if self._traced else {"refused": self._why}
+        if self._collections is not None:
+            said = {**said, **self._collections.told()}
         return {**said, "stays": True} if self._keeps and self._used else said
 
     def _wait(self) -> None:
         """Until the look has ended."""
         os.register_at_fork(before=self._before_fork, after_in_child=self._forked)
-        while not self._over.acquire(True, LATE_EVERY_S if self._late else LISTEN_EVERY_S):
+        self._collections = _Collections()
+        while True:
+            phase, wait_s = self._phase, LATE_EVERY_S if self._late else LISTEN_EVERY_S
+            if self._over.acquire(True, wait_s):
+                return
             try:
+                self._collections.look(wait_s, quiet=phase in QUIET and self._phase == phase)
                 if self._late:
                     self._call_main()
                 else:

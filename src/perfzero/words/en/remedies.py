@@ -60,6 +60,9 @@ REMEDIES: Mapping[str, str] = {
     "need.checkpoints": "the stalls are checkpoints",
     "worked.stalls_vanish": "the stalls vanish from timeline.csv, step_s stays.",
     "try.freeze_gc": "Freeze the garbage collector after warm-up: gc.collect(); gc.freeze(); gc.disable().",
+    "need.collects_itself": (
+        "the program makes few cycles of objects, or calls gc.collect() where a stall does not matter"
+    ),
     "need.gc_stalls": "the stalls last some hundredths of a second and come every so many steps",
     "try.log_less": (
         "Evaluate and log less often, or beside the training: on another GPU, in another process."

@@ -80,7 +80,14 @@ REPORTS: Mapping[str, str] = {
     "compiled_already": (
         "it is compiled already: kernels that the compiler generated take {share} of the busy time"
     ),
+    "seen_collections": (
+        "Python collected all its garbage {count} times within {seconds} s, for {length} each."
+    ),
     "seen_line": "It is {line}.",
+    "gain.without_collections": (
+        "{share} of this time at most is the collector's, by how often it was seen; the rest takes 0.9 to "
+        "1.25 times as long"
+    ),
     "gain.without_line": (
         "{share} of the idle time would be gone without the line, as far as the remedy takes it away; the "
         "rest takes 0.9 to 1.25 times as long"

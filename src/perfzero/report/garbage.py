@@ -1,0 +1,83 @@
+"""
+Stalls of Python's garbage collector, where a look has seen it at work.
+
+Python collects all its garbage when a quarter of what it holds is new since the last time: once in so many
+steps of a program that makes objects and keeps many. No thread of Python goes on meanwhile. From outside
+such a stall is like any other of the host's: stacks show the line at which it began, and py-spy's native
+frames, in which the collector could be seen, have the program stopped for each sample.
+
+The agent sees it during a look (`_perfzero_torch`, `_Collections`), and nothing is put into the program for
+that: one collection more has ended when the agent's thread gets the GIL back, after so long a wait. Some
+seconds are watched, so nothing is told of stalls that come more rarely than twice in that time. Then the
+remedy stays what it is without a look: supposed, and with its condition.
+
+What is gained: all stalls are the collector's in so far as it takes as much of the time as they do. How often
+it comes is known to one more or less. The rest keeps its pace, as in `line_gains`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated
+
+from perfzero.diagnose.verdict import Finding, Gain, Remedy
+from perfzero.limits import CHOICE, Limit
+from perfzero.report.line_gains import PACE
+from perfzero.text import duration, percent
+from perfzero.values import FullCollection, Look
+from perfzero.words.said import say
+
+FEWEST: Annotated[float, Limit("count", CHOICE)] = 2.0
+"""Collections in one look; a single one may have come by chance, while other things stall the program."""
+
+MOSTLY: Annotated[float, Limit("ratio", CHOICE)] = 0.5
+"""Of the time that is told of: a collector that takes less explains less than half of it."""
+
+RULES = frozenset({"periodic_stall", "host_starved"})
+
+FREEZE = say("try.freeze_gc")
+
+
+def without_garbage(finding: Finding, looks: Sequence[Look]) -> Finding | None:
+    """*finding* with what the collector was seen to do in *looks*, of one GPU; None where that is not it."""
+    told = [(_part(look), look) for look in looks if len(look.collections) >= FEWEST]
+    part, look = max(told, key=lambda one: one[0], default=(0.0, None))
+    if (
+        look is None
+        or finding.rule not in RULES
+        or not 0 < finding.share < 1
+        or part < MOSTLY * finding.share
+    ):
+        return None
+    many = len(look.collections)
+    seen = say(
+        "seen_collections",
+        count=many,
+        seconds=f"{look.watched_s:.1f}",
+        length=duration(_median(look.collections)),
+    )
+    gain = _gain(finding.share, part, many)
+    before = next(
+        (r for r in finding.remedies if r.text == FREEZE), Remedy(FREEZE, (), say("worked.stalls_vanish"))
+    )
+    remedy = replace(before, needs=(say("need.collects_itself"),), seen=seen, gain=gain)
+    rest = tuple(r for r in finding.remedies if r is not before)
+    return replace(finding, remedies=(remedy, *rest))
+
+
+def _part(look: Look) -> float:
+    """Of the time, in full collections."""
+    return sum(one.length_s for one in look.collections) / look.watched_s if look.watched_s > 0 else 0.0
+
+
+def _median(collections: Sequence[FullCollection]) -> float:
+    lengths = sorted(one.length_s for one in collections)
+    return lengths[len(lengths) // 2]
+
+
+def _gain(share: float, part: float, many: int) -> Gain:
+    least, most = (share * min(1.0, part / share * (many + by) / many) for by in (-1, 1))
+    low, high = 1 / (PACE[1] * (1 - least)), 1 / (PACE[0] * (1 - most)) if most < 1 else math.inf
+    return Gain(max(1.0, low), max(1.0, high), say("gain.without_collections", share=percent(most / share)))

@@ -1,0 +1,100 @@
+"""The remedy for Python's garbage collector, where a look has seen it at work."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from perfzero.diagnose.verdict import Diagnosis, Finding, Remedy
+from perfzero.report.garbage import FEWEST, MOSTLY, without_garbage
+from perfzero.report.line_gains import PACE
+from perfzero.report.settled import with_garbage
+from perfzero.values import FullCollection, Look
+from perfzero.words.said import say
+
+FREEZE = Remedy(say("try.freeze_gc"), (say("need.gc_stalls"),))
+SAVE = Remedy(say("try.checkpoint_thread"), ("a disk",))
+LOG = Remedy(say("try.log_less"))
+
+
+def look(*lengths: float, watched_s: float = 2.0, gpus: tuple[int, ...] = (0,)) -> Look:
+    seen = tuple(FullCollection(10 * k, length) for k, length in enumerate(lengths))
+    return Look(7, 0, 100, gpus=gpus, collections=seen, watched_s=watched_s)
+
+
+def stalls(diagnosis: Diagnosis, *, rule: str = "periodic_stall", share: float = 0.4) -> Finding:
+    assert diagnosis.verdict is not None
+    return replace(diagnosis.verdict, rule=rule, share=share, remedies=(SAVE, FREEZE, LOG), gain=None)
+
+
+@pytest.mark.parametrize("rule", ["periodic_stall", "host_starved"])
+def test_a_collector_that_takes_the_time_of_the_stalls_is_their_cause(starved: Diagnosis, rule: str) -> None:
+    told = without_garbage(stalls(starved, rule=rule), [look(), look(0.4, 0.38)])
+
+    assert told is not None
+    assert [r.text for r in told.remedies] == [FREEZE.text, SAVE.text, LOG.text]
+    first = told.remedies[0]
+    assert first.seen == "Python collected all its garbage 2 times within 2.0 s, for 400 ms each."
+    assert first.needs == (say("need.collects_itself"),)
+
+
+def test_its_gain_is_by_the_time_that_it_takes_and_how_often_it_was_seen(starved: Diagnosis) -> None:
+    told = without_garbage(stalls(starved, share=0.4), [look(0.1, 0.1, 0.1, 0.1, 0.1, 0.1)])
+
+    assert told is not None
+    gain = told.remedies[0].gain
+    assert gain is not None
+    assert gain.low == pytest.approx(max(1.0, 1 / (PACE[1] * (1 - 0.25))))
+    assert gain.high == pytest.approx(1 / (PACE[0] * (1 - 0.35)))
+    assert "87 %" in gain.assumption
+
+
+def test_it_gains_no_more_than_the_stalls_take(starved: Diagnosis) -> None:
+    told = without_garbage(stalls(starved, share=0.4), [look(0.9, 0.9)])
+
+    assert told is not None
+    gain = told.remedies[0].gain
+    assert gain is not None
+    assert gain.high == pytest.approx(1 / (PACE[0] * 0.6))
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        (),
+        (look(),),
+        (look(*[0.8] * (int(FEWEST) - 1)),),
+        (look(0.1, 0.4 * MOSTLY * 2.0 - 0.11),),
+        (look(0.4, 0.4, watched_s=0.0),),
+    ],
+)
+def test_a_collector_that_was_not_seen_twice_or_takes_little_is_none(
+    starved: Diagnosis, seen: tuple[Look, ...]
+) -> None:
+    assert without_garbage(stalls(starved), seen) is None
+
+
+@pytest.mark.parametrize("change", [{"rule": "input_starved"}, {"share": 0.0}, {"share": 1.0}])
+def test_other_findings_are_left_alone(starved: Diagnosis, change: dict[str, float]) -> None:
+    assert without_garbage(replace(stalls(starved), **change), [look(0.4, 0.4)]) is None  # type: ignore[arg-type]
+
+
+def test_the_remedy_is_there_also_where_counters_did_not_suppose_it(starved: Diagnosis) -> None:
+    told = without_garbage(replace(stalls(starved), remedies=(SAVE,)), [look(0.4, 0.4)])
+
+    assert told is not None
+    assert [r.text for r in told.remedies] == [FREEZE.text, SAVE.text]
+
+
+def test_only_a_look_at_a_process_on_this_gpu_counts(starved: Diagnosis) -> None:
+    finding = stalls(starved)
+    before = replace(starved, verdict=finding, findings=(finding,))
+    here = with_garbage(before, [look(0.4, 0.4, gpus=(1,))], 1, [0, 1]).verdict
+    elsewhere = with_garbage(before, [look(0.4, 0.4, gpus=(1,))], 0, [0, 1])
+
+    assert here is not None
+    assert here.remedies[0].text == FREEZE.text
+    assert here.gain is not None
+    assert here.gain.high == pytest.approx(1 / (PACE[0] * 0.6))
+    assert elsewhere == before
