@@ -24,7 +24,8 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "Verdicts, and what a fix gains": ("diagnose/**/*.py",),
     "Layers, kernels and lines": ("attribute/*.py",),
     "Reports": ("report/*.py",),
-    "Comparisons": ("series/compare.py", "report/ledger/*.py"),
+    "Comparisons": ("report/ledger/*.py",),
+    "Steps, phases, gaps and differences": ("series/*.py",),
     "GPUs as they are now": ("live/*.py",),
 }
 """The headings of the page, and the modules below each; a test looks for limits in any other."""

@@ -22,15 +22,17 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Annotated
 
 import numpy as np
 
+from perfzero.limits import CHOICE, Limit
 from perfzero.values import FloatArray
 
-PENALTY = 15.0
-"""Times log n for each change (Barrett et al. 2017)."""
+PENALTY: Annotated[float, Limit("", "Barrett et al. (2017)")] = 15.0
+"""What a change has to explain, times log n: more, and changes are missed; less, and noise makes some."""
 
-SHORTEST = 2
+SHORTEST: Annotated[int, Limit("count", CHOICE)] = 2
 """Points in a segment: one alone is an outlier."""
 
 MOST = 2048
@@ -45,13 +47,13 @@ MAD_TO_SIGMA = 1.4826
 FLOOR_OF_RANGE = 0.005
 """Noise is at least this share of the range: a series without noise has no infinitely sharp steps."""
 
-ABRUPT = 0.6
+ABRUPT: Annotated[float, Limit("ratio", CHOICE)] = 0.6
 """A ramp cut in pieces shows half of each step within a quarter of a piece; a step all of it."""
 
-NEAR = 4
+NEAR: Annotated[int, Limit("count", CHOICE)] = 4
 """Points either side of a change in which it has to happen, where segments are long and noise is small."""
 
-SURE = 5.0
+SURE: Annotated[float, Limit("standard deviations", CHOICE)] = 5.0
 """Where the step is smaller than so many times the noise of their means, more points than that are taken."""
 
 

@@ -12,25 +12,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfzero.counters import BY_NAME
+from perfzero.limits import CHOICE, Limit
 from perfzero.values import FloatArray, IntArray, Samples, Window
 from perfzero.words.said import say
 
-HIGHEST_RATIO = 1.05
+HIGHEST_RATIO: Annotated[float, Limit("ratio", CHOICE)] = 1.05
 """A share of time or of a peak above this is no rounding but a broken counter (science.md, gate G0)."""
 
-LONGEST = 3.0
+LONGEST: Annotated[float, Limit("ratio", CHOICE)] = 3.0
 """A sample longer than this many periods began before sampling did, whatever its stamp says."""
 
 
-POLLED_LONGEST = 100.0
+POLLED_LONGEST: Annotated[float, Limit("ratio", CHOICE)] = 100.0
 """The same for sources that are polled: a poll that came late makes a long sample, not a wrong one."""
 
-HIGHEST_RATIO_ZOOM = 1.25
+HIGHEST_RATIO_ZOOM: Annotated[float, Limit("ratio", CHOICE)] = 1.25
 """
 The same for samples of 10 µs: counters that are read while they run are off by up to a few
 dozen counts at both ends, which is nothing in a millisecond and may be a tenth in 10 µs.

@@ -20,9 +20,11 @@ those of a ResNet, is told. So are four kinds of fast beats in turn, which count
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 
+from perfzero.limits import CHOICE, SIMULATED, Limit
 from perfzero.series.anchors import Stretch
 from perfzero.series.rhythms import ALIKE, Rhythm
 from perfzero.series.work import WORK, summed
@@ -31,13 +33,13 @@ from perfzero.values import FloatArray
 PLACES = 4
 """Places in a course for each sample: edges of samples fall on any of them, beat after beat."""
 
-EDGES = 2.0
+EDGES: Annotated[float, Limit("count", SIMULATED)] = 2.0
 """
 Samples of the busiest kind by which two edges can put a sum off. Even beats of 0.5 to 26 samples reach 0.9
 (3000 simulated), the two halves of a ResNet's step of 52 samples 2.9 (H200).
 """
 
-BEND = 0.75
+BEND: Annotated[float, Limit("count", SIMULATED)] = 0.75
 """
 Samples by which a course bends beside lines. A mean over one of the fast beats has hardly any edges left: up
 to three kinds of them in turn, of lengths that differ by 40 %, reach 0.68 (240 simulated programs), a
@@ -47,13 +49,13 @@ ResNet's step 0.81 (H200, two recordings).
 PIECES = 32
 """So many in a beat; lines begin and end between them. With 24 to 52 a ResNet's step has 0.79 to 0.87."""
 
-SPARED = 0.25
+SPARED: Annotated[float, Limit("ratio", CHOICE)] = 0.25
 """Share of a beat in which other work may be done now and then, wherever it lies."""
 
 MOST_BEATS = 61
 """So many even beats in one and more are looked for as this many: the course would hardly change in each."""
 
-AGREE = 2
+AGREE: Annotated[int, Limit("count", CHOICE)] = 2
 """Counters that have to show it."""
 
 

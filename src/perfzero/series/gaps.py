@@ -20,25 +20,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perfzero.limits import CHOICE, H200, Limit
 from perfzero.values import FloatArray, IntArray, Samples
 
-IDLE = 0.005
+IDLE: Annotated[float, Limit("ratio", CHOICE)] = 0.005
 """GR activity below which a sample has no work: half a percent is far above counter noise."""
 
-READING_S = 0.5e-6
+READING_S: Annotated[float, Limit("seconds", H200)] = 0.5e-6
 """
 What reading the counters adds to that: the engine counts as active for 0.3 µs per sample with nothing
 on the GPU (H200: 2.9 % of samples of 10 µs, nothing to speak of in 2 ms).
 """
 
-FULL = 0.98
+FULL: Annotated[float, Limit("ratio", CHOICE)] = 0.98
 """GR activity from which on a sample has no gap that could belong to a neighbour's."""
 
-HOLE = 0.5
+HOLE: Annotated[float, Limit("ratio", CHOICE)] = 0.5
 """Samples that start later than their neighbour's end by this part of a sample are not neighbours."""
 
 

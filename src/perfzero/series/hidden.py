@@ -9,22 +9,24 @@ Steps that noise hides leave only the stalls between them regular. The model of 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 
+from perfzero.limits import CHOICE, SIMULATED, Limit
 from perfzero.series.anchors import Stretch, Train
 from perfzero.series.period import autocorrelation, peak_between
 from perfzero.series.rhythms import ALIKE, Rhythm, regular_part_s
 from perfzero.series.stats import robust_spread
 from perfzero.values import FloatArray
 
-SHORTEST = 5
+SHORTEST: Annotated[int, Limit("count", CHOICE)] = 5
 """Samples per step: with fewer the shape of a step cannot be told from noise."""
 
-RESOLVED = 8
+RESOLVED: Annotated[int, Limit("count", CHOICE)] = 8
 """Samples per step from which on a table that shows no step disproves it."""
 
-FALLS_ALIKE = 0.15
+FALLS_ALIKE: Annotated[float, Limit("count", SIMULATED)] = 0.15
 """
 So many samples off a whole number of them, a group of beats still falls on the samples as the one before:
 beats of 6.93 samples were told to be steps of 14 beats, or 97.02 samples (simulated).
@@ -33,46 +35,46 @@ beats of 6.93 samples were told to be steps of 14 beats, or 97.02 samples (simul
 ROUNDING = 1e-6
 """Relative: counters are whole numbers of thousands and more, so that smaller changes are not theirs."""
 
-HASTY = 0.25
+HASTY: Annotated[float, Limit("ratio", CHOICE)] = 0.25
 """Autocorrelation at a few samples that shows beats of that length; noise reaches 0.1 in 1000 samples."""
 
-ABOVE_VALLEYS = 0.1
+ABOVE_VALLEYS: Annotated[float, Limit("ratio", CHOICE)] = 0.1
 """... and by so much it stands above the lags around it: by more than noise does."""
 
-PER_WAIT = 4.0
+PER_WAIT: Annotated[float, Limit("ratio", CHOICE)] = 4.0
 """So many regular beats between two waits, and the waits may be what happens now and then."""
 
-PLAIN = 0.1
+PLAIN: Annotated[float, Limit("ratio", SIMULATED)] = 0.1
 """
 Autocorrelation while the GPU works that shows something faster between waits, if chance makes none as high:
 8 micro-steps in a step of six samples with 15 % of jitter reach 0.13 and more (simulated).
 """
 
-BEYOND_CHANCE = 4.0
+BEYOND_CHANCE: Annotated[float, Limit("standard deviations", CHOICE)] = 4.0
 """Chance makes none of so many times 1 / √n, the standard error for n pairs of samples, in two channels."""
 
 ENOUGH = 50_000
 """Samples of a stretch, and of the stretches before it, from which on more would not make that surer."""
 
-AT_REST = 0.25
+AT_REST: Annotated[float, Limit("ratio", CHOICE)] = 0.25
 """A sample this much less active than the most active one belongs to a wait."""
 
-SELDOM = 0.005
+SELDOM: Annotated[float, Limit("ratio", CHOICE)] = 0.005
 """A GPU that rests for less of the time than this has no stalls that could be taken for steps."""
 
-RIPPLE = 0.15
+RIPPLE: Annotated[float, Limit("ratio", CHOICE)] = 0.15
 """A coarse table stays this level over several steps that are shorter than its samples."""
 
 AVERAGED = 4
 """Steps over which the coarse table is averaged for that."""
 
-EDGES = 0.02
+EDGES: Annotated[float, Limit("ratio", CHOICE)] = 0.02
 """Share of the coarse samples that need not: where the program begins and ends."""
 
-BARELY = 0.02
+BARELY: Annotated[float, Limit("ratio", CHOICE)] = 0.02
 """A level that never exceeds this does not count when levels are compared."""
 
-BARELY_BYTES = 5e10
+BARELY_BYTES: Annotated[float, Limit("bytes/s", CHOICE)] = 5e10
 """The same for bytes per second: 1 % of what an H200 can move."""
 
 

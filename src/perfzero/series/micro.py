@@ -10,9 +10,11 @@ the same number of them, with the same matrix work. The model of which this is a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 
+from perfzero.limits import CHOICE, Limit
 from perfzero.series.anchors import BoolArray, Stretch
 from perfzero.series.hidden import FALLS_ALIKE
 from perfzero.series.rhythms import Rhythm
@@ -20,28 +22,28 @@ from perfzero.series.stats import robust_spread
 from perfzero.series.work import MOST_MICRO, WORK, done_by, lag_of, work_between
 from perfzero.values import FloatArray, IntArray
 
-FEWEST_OF_A_PLACE = 4
+FEWEST_OF_A_PLACE: Annotated[int, Limit("count", CHOICE)] = 4
 """Beats at the same place after a mark whose median work is compared with that at other places."""
 
-MARKED = 0.05
+MARKED: Annotated[float, Limit("ratio", CHOICE)] = 0.05
 """Beats with a mark differ from the others by this share of their work: a bf16 product's wave by 0.13."""
 
 SMALLEST = 1e-12
 """What differs by less is equal."""
 
-BEYOND_NOISE = 3.0
+BEYOND_NOISE: Annotated[float, Limit("standard deviations", CHOICE)] = 3.0
 """Work at two places differs when its medians are so many median deviations apart."""
 
-SHORTEST_MICRO_S = 0.001
+SHORTEST_MICRO_S: Annotated[float, Limit("seconds", CHOICE)] = 0.001
 """
 No forward and backward pass is shorter, so no step either; what repeats faster is a kernel, or a wave of
 its blocks (0.67 ms in a fp32 product), or a layer (0.16 ms): a burst shows these better than the step.
 """
 
-SAME_NUMBER = 0.6
+SAME_NUMBER: Annotated[float, Limit("ratio", CHOICE)] = 0.6
 """Share of the steps that have the usual number of micro-steps, for there to be such a number."""
 
-MICRO_ALIKE = 0.25
+MICRO_ALIKE: Annotated[float, Limit("ratio", CHOICE)] = 0.25
 """Spread of the tensor work of micro-steps: they are one program on data of one size."""
 
 

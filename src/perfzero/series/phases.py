@@ -23,11 +23,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfzero.counters import BY_NAME
+from perfzero.limits import CHOICE, H200, SIMULATED, Limit
 from perfzero.series.fold import Folded
 from perfzero.series.stats import weighted_mean
 from perfzero.values import FloatArray, IntArray
@@ -38,38 +40,38 @@ CHANNELS = (
 )  # fmt: skip
 """What tells phases apart. Levels run from 0 to 1; amounts are taken as shares of a roof."""
 
-LINK_CUT = 0.2
+LINK_CUT: Annotated[float, Limit("ratio", H200)] = 0.2
 """Share of a link's roof that counts as a link in full use: a copy from pageable memory gets 15 % (H200)."""
 
-PENALTY = 0.002
+PENALTY: Annotated[float, Limit("ratio", CHOICE)] = 0.002
 """
 What a further phase must explain, in squared units per step: a phase of 3 % of the step that differs by
 0.3 in one channel just does, and so does one of 20 % that differs by 0.1.
 """
 
-NOISE_PENALTY = 2.0
+NOISE_PENALTY: Annotated[float, Limit("ratio", CHOICE)] = 2.0
 """The same in units of noise: with 64 bins a cut that follows noise gains 2 log n of its variance."""
 
-SHORTEST = 2
+SHORTEST: Annotated[int, Limit("count", CHOICE)] = 2
 """Bins per phase: a single bin is as likely the edge between two phases."""
 
-SEEN = 0.6
+SEEN: Annotated[float, Limit("ratio", CHOICE)] = 0.6
 """Share of the steps in which a phase has to show to be one: most of them, and not just about half."""
 
-OF_IT = 0.5
+OF_IT: Annotated[float, Limit("ratio", CHOICE)] = 0.5
 """A step that holds half of the difference that a phase makes has it: it is nearer to that than to none."""
 
-WHOLE = 0.5
+WHOLE: Annotated[float, Limit("ratio", CHOICE)] = 0.5
 """Part of a phase that samples must cover for the step to say anything of it."""
 
-DRIFT = 0.2
+DRIFT: Annotated[float, Limit("ratio", SIMULATED)] = 0.2
 """
 Squared distance of the two halves' profiles as a share of what the profile itself spans, from which on steps
 are not alike. Thirteen programs on an H200: 0.001 to 0.07, 0.14 with a host that is late in each step; 0.27
 where an edge in the middle of the step moves by a fifth of it (simulated).
 """
 
-FEWEST = 8
+FEWEST: Annotated[int, Limit("count", CHOICE)] = 8
 """Steps of a half, with fewer of which its mean profile is not compared."""
 
 

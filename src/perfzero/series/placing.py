@@ -15,23 +15,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Annotated
 
 import numpy as np
 
 from perfzero.counters import BY_NAME
+from perfzero.limits import CHOICE, Limit
 from perfzero.series.fold import Folded
 from perfzero.values import FloatArray, IntArray, Samples
 
 PIECE = 1.5
 """Steps that are placed at once: more than one, for what has a clear edge may come but once in each."""
 
-SHORTEST = 0.2
+SHORTEST: Annotated[float, Limit("ratio", CHOICE)] = 0.2
 """A piece of a step shorter than this shows too little of it to be recognised."""
 
-STANDS_OUT = 0.7
+STANDS_OUT: Annotated[float, Limit("ratio", CHOICE)] = 0.7
 """The best place has to leave no more than this of what the best one elsewhere leaves."""
 
-ELSEWHERE = 0.08
+ELSEWHERE: Annotated[float, Limit("ratio", CHOICE)] = 0.08
 """Places so far apart, as a share of the step, are different ones: two samples of 2 ms in a step of 50."""
 
 

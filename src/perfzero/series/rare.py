@@ -26,71 +26,72 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
+from perfzero.limits import CHOICE, H200, SIMULATED, Limit
 from perfzero.series.anchors import LONGEST_TABLE
 from perfzero.series.gaps import Runs, find_gaps, stretches
 from perfzero.series.segments import median
 from perfzero.series.stats import robust_spread, shared_out
 from perfzero.values import FloatArray, IntArray, Samples
 
-LONGER = 1.5
+LONGER: Annotated[float, Limit("ratio", CHOICE)] = 1.5
 """Half as long again as the median: what is less is a slow step, not something else in between."""
 
-BEYOND = 5.0
+BEYOND: Annotated[float, Limit("standard deviations", CHOICE)] = 5.0
 """Robust standard deviations: of normal steps one in three million is that far off."""
 
-SPREAD_FLOOR = 0.02
+SPREAD_FLOOR: Annotated[float, Limit("ratio", CHOICE)] = 0.02
 """Steps that are all alike to the nanosecond would make an event of each that is not."""
 
-APART = 2.0
+APART: Annotated[float, Limit("ratio", SIMULATED)] = 2.0
 """
 An event takes at least twice as much extra time as the slowest of a hundred usual steps: what only ends a
 long tail is no event. Waits of lognormal length gave false answers in 6 of 100 without it, in 2 with it.
 """
 
-NO_USUAL = 0.25
+NO_USUAL: Annotated[float, Limit("ratio", CHOICE)] = 0.25
 """Steps that spread more have no usual length: 15 % of jitter is fine, batches that vary 5x are not."""
 
-FEWEST_STEPS = 8
+FEWEST_STEPS: Annotated[int, Limit("count", CHOICE)] = 8
 """Fewer steps have no spread to speak of."""
 
-SHORT_RUN = 3
+SHORT_RUN: Annotated[int, Limit("count", CHOICE)] = 3
 """Short steps in a row that make an event: one false onset makes two of them."""
 
-RARE = 3.0
+RARE: Annotated[float, Limit("count", CHOICE)] = 3.0
 """At least so many usual steps, or gaps, for each event: else it is part of what is usual."""
 
-ALONE = 3.0
+ALONE: Annotated[float, Limit("count", CHOICE)] = 3.0
 """An event that is the only one of its kind lasts at least so many steps: long tails have odd ones too."""
 
-OTHER_LEVEL = 0.15
+OTHER_LEVEL: Annotated[float, Limit("ratio", CHOICE)] = 0.15
 """Levels within this share of the usual ones are the usual work: a missed onset, not an event."""
 
-STALLED = 0.5
+STALLED: Annotated[float, Limit("ratio", CHOICE)] = 0.5
 """An event whose extra time is idle by more than half is a stall."""
 
-GAP_LONGER = 3.0
+GAP_LONGER: Annotated[float, Limit("ratio", CHOICE)] = 3.0
 """Without onsets: a long gap is at least three times the median gap."""
 
-GAP_SPREAD_FLOOR = 0.15
+GAP_SPREAD_FLOOR: Annotated[float, Limit("ratio", CHOICE)] = 0.15
 """Smallest spread of log lengths of gaps: edges are known to a part of a sample only."""
 
-PAUSE_S = 0.2
+PAUSE_S: Annotated[float, Limit("seconds", CHOICE)] = 0.2
 """A pause: less may be a part of a step."""
 
-BRIDGED_S = 0.1
+BRIDGED_S: Annotated[float, Limit("seconds", CHOICE)] = 0.1
 """A hole that a pause of `PAUSE_S` goes on across, if the GPU stands still on both sides of it."""
 
-ALIKE = 2.0
+ALIKE: Annotated[float, Limit("ratio", CHOICE)] = 2.0
 """Events whose lengths lie within a factor of two of the next are of one kind."""
 
-REGULAR = 0.35
+REGULAR: Annotated[float, Limit("ratio", CHOICE)] = 0.35
 """A kind whose distances scatter more than this around their median has no period."""
 
-FORETOLD = 0.25
+FORETOLD: Annotated[float, Limit("ratio", H200)] = 0.25
 """
 A kind with less than this share of the events that its period foretells in the time looked at has none: it
 may go on for a part of the time only, but not for next to nothing. Of five stalls in 7 s of windows (a
@@ -100,7 +101,7 @@ training loop on an H200) those in one window were 26 ms apart, which would fore
 DIVISIONS = 32
 """Into so many equal parts a distance across a hole is divided to see whether an event may hide there."""
 
-TOLERANCE = 0.1
+TOLERANCE: Annotated[float, Limit("ratio", CHOICE)] = 0.1
 """An event may come this much of a period earlier or later than foretold."""
 
 CHANNELS = ("gr_active", "sm_active", "tensor_active", "dram_write_bytes", "dram_read_bytes", "launches")

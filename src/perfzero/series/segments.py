@@ -13,19 +13,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated
 
 import numpy as np
 
 from perfzero.counters import BY_NAME
+from perfzero.limits import CHOICE, Limit
 from perfzero.series.change_points import change_points
 from perfzero.values import FloatArray, IntArray
 
-BAND = 0.05
+BAND: Annotated[float, Limit("ratio", CHOICE)] = 0.05
 """How far apart like levels may lie: in shares of time, or of the level where that is more."""
 
 BAND_RELATIVE = 0.10
 
-NOISE = 0.005
+NOISE: Annotated[float, Limit("ratio", CHOICE)] = 0.005
 """Half a point in a hundred is the least that counts as noise of a share of time: GPM shows that much."""
 
 NOTICEABLE = {"pcie_rx_bytes": 2e9, "dram_read_bytes": 2e10}

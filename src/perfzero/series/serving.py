@@ -20,20 +20,22 @@ Of long recordings the states are learnt from blocks spread over the whole; the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perfzero.limits import CHOICE, Limit
 from perfzero.series.gaps import stretch_of
 from perfzero.values import FloatArray, Samples
 
-BUSY = 0.3
+BUSY: Annotated[float, Limit("ratio", CHOICE)] = 0.3
 """GR activity from which on a sample can be told: what little ran in an emptier one is divided by noise."""
 
-FEWEST_SAMPLES = 100
+FEWEST_SAMPLES: Annotated[int, Limit("count", CHOICE)] = 100
 """Fewer samples do not show two distributions."""
 
-FEWEST_ALTERNATIONS = 6
+FEWEST_ALTERNATIONS: Annotated[int, Limit("count", CHOICE)] = 6
 """Changes of state: three requests. With fewer it may be the start of one job and the rest of it."""
 
 ROUNDS = 20
@@ -54,28 +56,28 @@ LEAST_STAY, MOST_STAY = 0.5, 0.999
 EACH_ITSELF = 2
 """Mark of a sample in which each state is best reached from itself, not both from one: 0 or 1 is that one."""
 
-NARROWEST = 0.03
+NARROWEST: Annotated[float, Limit("ratio", CHOICE)] = 0.03
 """Smallest standard deviation of a state: a constant signal must not make a state of every deviation."""
 
-DISTINCT = 3.6
+DISTINCT: Annotated[float, Limit("standard deviations", CHOICE)] = 3.6
 """
 Distance of the two states in standard deviations (Mahalanobis, pooled). Cutting one normal distribution
 in two gives halves 2.6 apart, cutting a uniform one 3.5: these are no two states.
 """
 
-TENSOR_APART = 0.15
+TENSOR_APART: Annotated[float, Limit("ratio", CHOICE)] = 0.15
 """By how much the tensor activity of the two differs at least: prefill reaches 0.5 and more."""
 
-TENSOR_RATIO = 2.0
+TENSOR_RATIO: Annotated[float, Limit("ratio", CHOICE)] = 2.0
 """Prefill keeps the tensor cores at least twice as busy as decode."""
 
-MEMORY_RATIO = 1.2
+MEMORY_RATIO: Annotated[float, Limit("ratio", CHOICE)] = 1.2
 """Decode moves more bytes per second than prefill, by this factor at least."""
 
-WRITES = 0.25
+WRITES: Annotated[float, Limit("ratio", CHOICE)] = 0.25
 """Share of writes in the traffic of decode, at most: it reads weights. An optimizer has 0.4 and more."""
 
-LEAST_SHARE = 0.02
+LEAST_SHARE: Annotated[float, Limit("ratio", CHOICE)] = 0.02
 """Share of the busy time of the rarer state, at least."""
 
 

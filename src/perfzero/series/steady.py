@@ -28,88 +28,89 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
 from perfzero.counters import BY_NAME
+from perfzero.limits import CHOICE, H200, Limit
 from perfzero.series.segments import BAND, BAND_RELATIVE, Piece, alike, comparable, level_pieces, median
 from perfzero.values import FloatArray, IntArray, Samples
 
 BIN_NS = 1_000_000_000
 """Seconds: short against a warm-up, long against a step."""
 
-BIN_COVERAGE = 0.2
+BIN_COVERAGE: Annotated[float, Limit("ratio", CHOICE)] = 0.2
 """A second is used if samples cover at least this share of it: PM windows come and go."""
 
-WARM_UP_NS = 30 * BIN_NS
+WARM_UP_NS: Annotated[int, Limit("nanoseconds", CHOICE)] = 30 * BIN_NS
 """What is dropped where the data does not say (the usual advice; the fallback of spec S10)."""
 
-RUN = 3
+RUN: Annotated[int, Limit("seconds", CHOICE)] = 3
 """Seconds in a row that must stay at the level, or inside the band, before warm-up counts as over."""
 
-FEWEST = 5
+FEWEST: Annotated[int, Limit("seconds", CHOICE)] = 5
 """A stable stretch has at least this many seconds to show for it."""
 
-ENDING = 0.1
+ENDING: Annotated[float, Limit("ratio", CHOICE)] = 0.1
 """
 What comes last and is less busy is the end if it takes less than this share of the time with work ...
 """
 
-ENDING_LONGEST = 30
+ENDING_LONGEST: Annotated[int, Limit("seconds", CHOICE)] = 30
 """... and at most so many seconds; it then was saving, or counting up its results."""
 
-NEAR_LEVEL = 0.03
+NEAR_LEVEL: Annotated[float, Limit("ratio", CHOICE)] = 0.03
 """Warm-up is over within 3 % of the level (science: steady is what lies within 3 % of the best)."""
 
-SLOWER = 0.05
+SLOWER: Annotated[float, Limit("ratio", CHOICE)] = 0.05
 """A rate that sinks by 5 % within the stretch, and steadily, is a slow-down: more than clocks wander."""
 
-PARTS = 10
+PARTS: Annotated[int, Limit("count", CHOICE)] = 10
 """In so many parts of the stretch a trend has to show itself ..."""
 
-ORDERED = 0.8
+ORDERED: Annotated[float, Limit("ratio", CHOICE)] = 0.8
 """... and this share of their pairs has to be in order: of parts without a trend 50 % are."""
 
-WHOLE = 0.8
+WHOLE: Annotated[float, Limit("ratio", CHOICE)] = 0.8
 """A last visit to a level that takes this share of the others' time is a whole one."""
 
-COMES_BACK = 0.5
+COMES_BACK: Annotated[float, Limit("ratio", CHOICE)] = 0.5
 """At least half of the stretch lies at levels seen twice; else the program moved on, and does not return."""
 
-TURN = 0.05
+TURN: Annotated[float, Limit("ratio", CHOICE)] = 0.05
 """What takes turns with the work takes at least this share of the time; less is an excursion."""
 
-UNLIKE = 2
+UNLIKE: Annotated[int, Limit("ratio", CHOICE)] = 2
 """A rest so many times as long as all before it is none of the program's own ..."""
 
-PARTING = 0.03
+PARTING: Annotated[float, Limit("ratio", H200)] = 0.03
 """
 ... if the work after it takes less than this share of it: a program was done, rested for 0.9 s while it took
 itself apart, and was active for 2 ms once more (H200, optimizer_unfused).
 """
 
-BURSTS = 0.5
+BURSTS: Annotated[float, Limit("ratio", CHOICE)] = 0.5
 """GR activity that is usually off by half its level is no level: kernels being tried out between pauses."""
 
-ACTIVE = 0.005
+ACTIVE: Annotated[float, Limit("ratio", CHOICE)] = 0.005
 """GR activity that counts as work: half a percent of a second is far above counter noise."""
 
-COPYING = 200e6
+COPYING: Annotated[float, Limit("bytes/s", CHOICE)] = 200e6
 """Bytes per second over PCIe that count as work: a hundred times what launching kernels takes."""
 
-UNSETTLED = 0.25
+UNSETTLED: Annotated[float, Limit("ratio", CHOICE)] = 0.25
 """A stretch whose halves differ by a quarter is no steady stretch, whatever its band."""
 
-SMEARED_NS = 3 * BIN_NS // 2
+SMEARED_NS: Annotated[int, Limit("nanoseconds", CHOICE)] = 3 * BIN_NS // 2
 """A row longer than this hides when within it a change happened; its level tells."""
 
-SHORT_NS = 450_000_000
+SHORT_NS: Annotated[int, Limit("nanoseconds", H200)] = 450_000_000
 """
 GPM's rows shorter than this are left out: averages of 0.2 s were off by up to a third (H200, dram_active).
 """
 
-LONGEST_NS = 3600 * BIN_NS
+LONGEST_NS: Annotated[int, Limit("nanoseconds", CHOICE)] = 3600 * BIN_NS
 """
 Rows longer than this are left out: no source averages over an hour, but one whose first start was read as
 0 has a row that began in 1970, with 1.7e9 seconds to be laid out.
