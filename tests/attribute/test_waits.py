@@ -60,6 +60,7 @@ MAYBE: list[tuple[str, Wait]] = [
     ("return bool(bad.any())", "condition"),
     ("y = a if flags.any() else b", "condition"),
     ("if score > best:", "condition"),
+    ("trusted = weight_norm > 0 and update_norm > 0", "condition"),
     ("names = x.unique(return_counts=True)", "size"),
     ("y = x.repeat_interleave(counts, dim=0)", "size"),
     ("y = torch.repeat_interleave(x, counts, dim=0)", "size"),

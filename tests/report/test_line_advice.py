@@ -244,6 +244,33 @@ def test_beside_reading_less_it_is_told_what_to_write_instead(
     assert texts(told(starved, "sync_bound", copies, read_less, OTHER))[1:] == ["Other."]
 
 
+@pytest.mark.parametrize(
+    ("text", "copies"),
+    [
+        ("mean, std = (statistics[name].to(device) for name in names)", True),
+        ("x = batch.cuda()", True),
+        ("values = logits.cpu()", False),
+        ('values = logits.to("cpu").numpy()', False),
+    ],
+)
+def test_a_copy_to_the_gpu_reads_nothing_back(starved: Diagnosis, text: str, copies: bool) -> None:
+    known = host("copying")
+    known = replace(known, causes=(replace(known.causes[0], text=text),))
+    remedies = told(starved, "sync_bound", known, Remedy(say("try.read_less")))
+
+    assert (remedies[0].text == say("try.copy_without_waiting")) == copies
+    assert remedies[0].seen
+
+
+def test_a_checkpoint_that_is_no_stall_can_go_to_a_thread_too(starved: Diagnosis) -> None:
+    remedies = told(starved, "host_starved", host("checkpoint"), LOOK)
+
+    assert remedies[0].text == say("try.checkpoint_thread")
+    assert not any(
+        r.text == say("try.checkpoint_thread") for r in told(starved, "host_starved", host("disk"), LOOK)
+    )
+
+
 def test_a_finding_of_busy_time_is_left_alone(starved: Diagnosis) -> None:
     assert told(starved, "memory_bound", host("compiling"), OTHER) == (OTHER,)
 

@@ -71,6 +71,25 @@ def test_host_and_gpu_in_turns_gain_no_more_than_two_by_working_at_once(starved:
     assert gain(starved, AT_LINE, cause("python"), idle=0.8).low > most.high
 
 
+def test_what_the_line_copies_is_its_too(starved: Diagnosis) -> None:
+    """The finding leaves the time of copies to another; without the line they are gone as well."""
+    found = finding(starved, "host_starved", 0.6)
+    alone = line_gain(AT_LINE, found, [cause("python")])
+    whole = line_gain(AT_LINE, found, [cause("python")], idle=0.8)
+
+    assert alone is not None
+    assert whole is not None
+    assert (alone.high, whole.high) == pytest.approx((1 / 0.4 / PACE[0], 1 / 0.2 / PACE[0]))
+
+
+def test_without_timing_the_gpu_has_less_to_do_as_well(starved: Diagnosis) -> None:
+    both = cause("launching", 0.6), cause("launching", 0.4)
+    found = gain(starved, say("try.no_timing"), *both, idle=0.5)
+
+    assert found.low < 1.3
+    assert found.high == pytest.approx(1 / (0.5 * 0.4) / PACE[0])
+
+
 def test_reads_go_together_and_other_lines_do_not(starved: Diagnosis) -> None:
     two = cause("synchronising", 0.5), cause("synchronising", 0.4)
     ways = cause("python", 0.5), cause("python", 0.4)
@@ -139,16 +158,16 @@ def test_an_optimizer_of_few_kernels_gains_its_line_and_its_kernels(
     step = replace(cause("launching", share), text="optimizer.step()")
     rest = replace(cause("launching", 1 - share), text="loss.backward()")
     few = say("try.fused_optimizer_step")
-    found = line_gain(few, finding(starved, "launch_bound", idle), [step, rest], update)
+    found = line_gain(few, finding(starved, "launch_bound", idle), [step, rest], update=update)
 
     assert found is not None
     assert found.low <= expected <= found.high
-    assert line_gain(few, finding(starved, "launch_bound", idle), [rest], update) is None
+    assert line_gain(few, finding(starved, "launch_bound", idle), [rest], update=update) is None
 
 
 def told(diagnosis: Diagnosis, rule: str, first: Cause, *offered: Remedy) -> Finding:
     verdict = finding(diagnosis, rule, 0.5, *offered)
-    before = replace(diagnosis, verdict=verdict, findings=(verdict,))
+    before = replace(diagnosis, verdict=verdict, findings=(verdict,), shares={})
     after = with_lines(before, HostCauses((first,), idle=0.5)).verdict
     assert after is not None
     return after

@@ -72,6 +72,7 @@ MAY: Mapping[Wait, Sequence[str]] = MappingProxyType(
         "condition": (
             rf"{NO_ARRAY}\s*((el)?if|while|assert)\b.*{_TRUTH}",
             rf"{NO_ARRAY}.*\b(bool|not|and|or|if)\b.*{_TRUTH}",
+            rf"{NO_ARRAY}.*\w\s*[<>]=?\s*\w.*\b(and|or)\b.*\w\s*[<>]=?\s*\w",
             rf"{NO_ARRAY}\s*((el)?if|while|assert)\b.*[\w)\]]\s*([<>]=?|[!=]=)\s*[\w(]",
         ),
         "check": (

@@ -186,11 +186,11 @@ def graph(e: Evidence, idle: float) -> tuple[Gain, str | None]:
 
     A graph closes the gaps, and it shortens the kernels too: launched one by one, a tiny kernel is
     active for longer than it works. At best kernel follows kernel every max(`GRAPH_KERNEL_S`,
-    active time - `LAUNCH_RAMP_S`); at least half of that is spared, and all but a few of the gaps.
+    active time - `LAUNCH_RAMP_S`); at least a quarter of that is spared, and all but a few of the gaps.
     """
     kernel = e.mean_kernel_s
     shortest = max(GRAPH_KERNEL_S, kernel - LAUNCH_RAMP_S)
-    longest = max(GRAPH_KERNEL_S, kernel - LAUNCH_RAMP_S / 2)
+    longest = max(GRAPH_KERNEL_S, kernel - LAUNCH_RAMP_S / 4)
     left = (1.0 - idle) * min(1.0, longest / kernel) + idle * (1.0 - RECOVER_GRAPH[0])
     high = max(amdahl(idle, recovered=RECOVER_GRAPH[1]), 1.0 / (e.level("launches") * shortest))
     text = say("gain.graph", least=duration(shortest))

@@ -120,6 +120,9 @@ IN_OTHER_WORDS: Mapping[str, Mapping[str, str]] = {
     say("try.checkpoint_thread"): {
         "other": say("try.checkpoint_thread.other"),
     },
+    say("try.copy_without_waiting"): {
+        "other": say("try.copy_without_waiting.other"),
+    },
     say("try.pinned"): {
         "cupy": say("try.pinned.cupy"),
         "other": say("try.pinned.other"),

@@ -11,6 +11,8 @@ time, the first line does one of the activities, and what else is known agrees:
                        is work of the CPU, and another disk would not help
     tokenising         most of the time goes to text
     picking            single samples are taken out of what lies in memory, and put together again
+    copying            the line copies to the GPU and waits for that: nothing is read back there
+    checkpoint         a checkpoint is saved, though not so rarely that it is a stall
     allocator          the program gives device memory back within its loop
     compiling          the program compiles while it works
     gil                another thread holds it, whatever else the host is found to be late with
@@ -27,12 +29,13 @@ line that was running (`report/garbage.py`).
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from perfzero.attribute.causes import Cause
-from perfzero.attribute.host_activity import Activity, Stage
+from perfzero.attribute.host_activity import Activity, Stage, may_copy
 from perfzero.attribute.waits import Wait, waits_for
 from perfzero.diagnose.thresholds import CPU_COMPUTES, WORKER_BUSY
 from perfzero.diagnose.verdict import Fact, Remedy
@@ -44,6 +47,8 @@ MOSTLY: Annotated[float, Limit("ratio", CHOICE)] = 0.5
 
 Place = Literal["first", "after", "instead"]
 """Before or after the remedy that is there for the line, or in place of it."""
+
+_READS_BACK = re.compile(r"\.(cpu|item|tolist|numpy)\(|\.to\(\s*[\"']cpu|\bsynchronize\(")
 
 _GPU_UP = say("worked.active_rises")
 _LATE = frozenset({"input_starved", "host_starved", "periodic_stall", "sync_bound"})
@@ -98,6 +103,13 @@ _INSTEAD_OF_WAITING: tuple[tuple[Wait, str, tuple[str, ...]], ...] = (
 )
 """What to write instead of a wait, of which there is another way."""
 
+
+def _copies_to_gpu(cause: Cause, facts: Mapping[str, Fact]) -> bool:
+    """Whether the line copies to the GPU, by its text, and does not read back what the CPU then computes."""
+    to_gpu = may_copy(cause.text) or "device=" in cause.text
+    return to_gpu and not _READS_BACK.search(cause.text) and _calls_one_core(cause, facts)
+
+
 ADVICE: tuple[Advice, ...] = (
     Advice(Remedy(say("try.keep_workers"), (), _GPU_UP), _LATE, frozenset({"starting workers"}), "instead"),
     Advice(
@@ -131,6 +143,14 @@ ADVICE: tuple[Advice, ...] = (
     Advice(
         Remedy(say("try.keep_cache"), (), _GPU_UP),
         _LATE | {"launch_bound"}, frozenset({"allocator"}), "instead",
+    ),
+    Advice(
+        Remedy(say("try.copy_without_waiting"), (), _GPU_UP),
+        frozenset({"sync_bound", "host_starved"}), frozenset({"copying"}), "first", _copies_to_gpu,
+    ),
+    Advice(
+        Remedy(say("try.checkpoint_thread"), (), _GPU_UP),
+        frozenset({"sync_bound", "host_starved"}), frozenset({"checkpoint"}),
     ),
     *(
         Advice(

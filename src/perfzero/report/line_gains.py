@@ -55,13 +55,14 @@ class Taken:
     The part of the line's time that a remedy takes away, least and most.
 
     `stages`: of a loader, only that of these; empty for all of it. `beside`: the line is not shortened, but
-    done while the GPU works.
+    done while the GPU works. `busy`: the part of the GPU's work that goes with it, at most.
     """
 
     least: float = 1.0
     most: float = 1.0
     stages: tuple[Stage, ...] = ()
     beside: bool = False
+    busy: float = 0.0
 
 
 TAKEN: Mapping[str, Taken] = {
@@ -71,7 +72,13 @@ TAKEN: Mapping[str, Taken] = {
     say("try.stop_compiling"): Taken(),
     say("try.keep_cache"): Taken(),
     say("try.other_process"): Taken(),
-    say("try.no_timing"): Taken(0.7),  # the algorithms that are not timed are slower ones
+    # Those that are not timed are slower; what the GPU does for the timing, beside the gaps, is not needed.
+    say("try.no_timing"): Taken(0.7, busy=0.6),
+    **dict.fromkeys(
+        map(say, ("try.fixed_size", "try.decide_on_gpu", "try.keep_answer", "try.unchecked")), Taken()
+    ),
+    say("try.factor_on_gpu"): Taken(),
+    say("try.copy_without_waiting"): Taken(),
     say("try.compute_on_gpu"): Taken(0.9),  # the GPU has its own part of it then
     say("try.less_at_line"): Taken(0.9),
     say("try.overlap_line"): Taken(beside=True),
@@ -109,24 +116,32 @@ _RULES = frozenset({"input_starved", "host_starved", "periodic_stall", "sync_bou
 
 
 def line_gain(
-    remedy: str, finding: Finding, causes: Sequence[Cause], update: Update | None = None
+    remedy: str,
+    finding: Finding,
+    causes: Sequence[Cause],
+    *,
+    idle: float | None = None,
+    update: Update | None = None,
 ) -> Gain | None:
     """
     What *remedy*, by its text, gains against *finding*; None where the lines do not tell.
 
-    *causes*: the lines that the GPU waits for, all of one activity, the first the one with most. *update*:
-    what is known of the optimizer.
+    *causes*: the lines that the GPU waits for, all of one activity, the first the one with most. *idle*: the
+    share of all time without a kernel, of which theirs are shares, copies included; that of the finding where
+    it is not known. *update*: what is known of the optimizer.
     """
+    whole = finding.share if idle is None or finding.rule == "periodic_stall" else idle
+    if finding.rule not in _RULES or not causes or not 0 < whole < 1:
+        return None
     if remedy == say("try.fused_optimizer_step"):
-        return _update_gain(finding, causes, update or Update())
+        return _update_gain(whole, causes, update or Update())
     taken = TAKEN.get(remedy)
-    if taken is None or finding.rule not in _RULES or not causes or not 0 < finding.share < 1:
+    if taken is None:
         return None
     first = causes[0]
     if first.activity in LAUNCHING and not _moves_work(remedy):
         return None
-    least, most = _share(finding, causes)
-    least, most = finding.share * least, finding.share * most
+    least, most = (whole * share for share in _share(finding, causes))
     floor, slower = (0.0, 0.0), PACE[1]
     if taken.beside:
         floor = (least, most)
@@ -139,23 +154,23 @@ def line_gain(
             1 - max(0.0, part - STAGE_KNOWN) * taken.least,
         )
         taken, slower = Taken(), 1 / PACE[0]  # a loader that sets the pace with and without the remedy
-    shortest = PACE[0] * max(1 - most * taken.most, floor[0])
+    shortest = PACE[0] * max(1 - most * taken.most - (1 - whole) * taken.busy, floor[0])
     longest = max(PACE[1] * (1 - least * taken.least), slower * floor[1])
-    text = say("gain.without_line", share=percent(min(1.0, most / finding.share)))
+    text = say("gain.without_line", share=percent(min(1.0, most / whole)))
     return Gain(max(1.0, 1 / longest), max(1.0, 1 / shortest), text)
 
 
-def _update_gain(finding: Finding, causes: Sequence[Cause], update: Update) -> Gain | None:
+def _update_gain(idle: float, causes: Sequence[Cause], update: Update) -> Gain | None:
     """What an optimizer of few kernels gains, where its line is one of those that the GPU waits for."""
     its = [cause for cause in causes if _UPDATES.search(cause.text)]
-    if not its or finding.rule not in _RULES or not 0 < finding.share < 1:
+    if not its:
         return None
     least, most = (min(1.0, sum(shares)) for shares in ([c.low for c in its], [c.high for c in its]))
     gone = (
-        (finding.share * least + update.share) * (1 - update.left[1]),
-        (finding.share * most + update.share) * (1 - update.left[0]),
+        (idle * least + update.share) * (1 - update.left[1]),
+        (idle * most + update.share) * (1 - update.left[0]),
     )
-    shortest = max(PACE[0] * (1 - gone[1]), 1 - finding.share - update.share)
+    shortest = max(PACE[0] * (1 - gone[1]), 1 - idle - update.share)
     text = say("gain.without_line", share=percent(most))
     return Gain(max(1.0, PACE[0] / (1 - gone[0])), 1 / shortest if shortest > 0 else 1 / PACE[0], text)
 
@@ -169,8 +184,8 @@ def _share(finding: Finding, causes: Sequence[Cause]) -> tuple[float, float]:
     """Which part of the finding's time would be gone without the lines, least and most."""
     if finding.rule == "periodic_stall":  # the line's share is of other idle time as well
         return min(1.0, causes[0].share), 1.0
-    # Reads go together; of other lines the first is meant.
-    meant = causes if causes[0].activity in WAITS_FOR_GPU else causes[:1]
+    # Reads go together, and launches; of other lines the first is meant.
+    meant = causes if causes[0].activity in WAITS_FOR_GPU | LAUNCHING else causes[:1]
     least = sum(min(c.share, max(c.low, LEAST_OF_SHARE * c.share)) for c in meant)
     return min(1.0, least), min(1.0, sum(c.high for c in meant))
 

@@ -359,7 +359,9 @@ def _with_line_gains(
     """*after* with what its remedies for the lines of *causes* gain; *before* is it without the lines."""
     active, updates = diagnosis.facts.get("gr_active"), seen.get("fused_optimizer")
     update = Update() if updates is None or active is None else Update.seen(updates, active.value)
-    gains = [line_gain(remedy.text, after, causes, update) for remedy in after.remedies]
+    shares = diagnosis.shares
+    idle = shares["idle"] + shares["copy"] if shares else None
+    gains = [line_gain(r.text, after, causes, idle=idle, update=update) for r in after.remedies]
     told = tuple(replace(r, gain=own or r.gain) for r, own in zip(after.remedies, gains, strict=True))
     if not gains or gains[0] is None:
         return replace(after, remedies=told)

@@ -270,6 +270,14 @@ REMEDIES: Mapping[str, str] = {
         "Stop compiling again and again: numbers that change as tensors (lr=torch.tensor(...)), lengths "
         "padded to a few sizes, or dynamic=True; TORCH_LOGS=recompiles says why."
     ),
+    "try.copy_without_waiting": (
+        "Do not wait for copies to the GPU: keep there what is used again, and copy the rest from pinned "
+        "memory with non_blocking=True."
+    ),
+    "try.copy_without_waiting.other": (
+        "Do not wait for copies to the GPU: keep there what is used again, and copy the rest asynchronously "
+        "from pinned memory."
+    ),
     "try.overlap_line": (
         "Launch the next step first, and do this while the GPU works on it, with the results of the step "
         "before."

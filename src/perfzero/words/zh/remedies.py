@@ -212,6 +212,12 @@ REMEDIES: Mapping[str, str] = {
         "不要反复编译：会变的数值用张量（lr=torch.tensor(...)），长度补齐到少数几种，或 dynamic=True；"
         "TORCH_LOGS=recompiles 会说明原因。"
     ),
+    "try.copy_without_waiting": (
+        "不要等待到 GPU 的拷贝：反复使用的数据留在 GPU 上，其余的从锁页内存以 non_blocking=True 拷贝。"
+    ),
+    "try.copy_without_waiting.other": (
+        "不要等待到 GPU 的拷贝：反复使用的数据留在 GPU 上，其余的从锁页内存异步拷贝。"
+    ),
     "try.overlap_line": "先启动下一步，在 GPU 计算它的同时，用上一步的结果做这件事。",
     "need.next_step_independent": "下一步不依赖它",
     "try.tf32": '启用 TF32：torch.set_float32_matmul_precision("high")。',
