@@ -793,7 +793,7 @@ def test_a_compiled_network_in_16_bits_that_memory_limits_is_not_told_to_compile
     after = settled(before, {**seen, "compile": COMPILED})
 
     # What a look does not settle is for kernels of one's own, and offered where counters call for it.
-    left = [say("try.fused_or_8bit_optimizer"), say("try.tile_order")]
+    left = [say("try.fused_or_8bit_optimizer"), say("try.tile_order"), say("try.larger_batch")]
     assert [remedy.text for remedy in remedies(after)] == left
     assert after.verdict is not None
     assert after.verdict.because[-1] == say("compiled_already", share="57 %")
