@@ -169,8 +169,14 @@ VERDICTS: Mapping[str, str] = {
         "write-heavy, {times} times as many writes as reads: an optimizer, fills, or stored activations"
     ),
     "memory.only_writes": "write-heavy, nothing but writes: fills",
-    "gain.fused_all": "15 to 80 % of the traffic can be fused away: the kernels hardly compute",
-    "gain.fused_or_halved": "15 to 50 % of the traffic can be fused away or halved in width",
+    "gain.fused_all": (
+        "15 to 80 % of the traffic can be fused away, a range for kernels that hardly compute: how much of "
+        "it here, counters do not tell"
+    ),
+    "gain.fused_or_halved": (
+        "15 to 50 % of the traffic can be fused away or halved in width, a range for programs at large: how "
+        "much of it here, counters do not tell"
+    ),
     "memory.title": "Device memory is the limit {share} of the time.",
     "memory.read_only": "Memory is read at its limit {share} of the time, and hardly anything is written.",
     "memory.weights_read": (

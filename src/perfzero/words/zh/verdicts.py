@@ -124,8 +124,12 @@ VERDICTS: Mapping[str, str] = {
     "memory.little_reuse": "数据很少被重复使用（{seen}）：流式访问，或布局、分块使 L2 不起作用",
     "memory.write_heavy": "以写为主，写是读的 {times} 倍：优化器、填充，或保存激活值",
     "memory.only_writes": "以写为主，只写不读：填充",
-    "gain.fused_all": "内核几乎不做计算，访存量的 15 % 到 80 % 可以融合掉",
-    "gain.fused_or_halved": "访存量的 15 % 到 50 % 可以融合掉，或把位宽减半",
+    "gain.fused_all": (
+        "访存量的 15 % 到 80 % 可以融合掉：这是几乎不做计算的内核的一般范围，计数器看不出这里有多少"
+    ),
+    "gain.fused_or_halved": (
+        "访存量的 15 % 到 50 % 可以融合掉，或把位宽减半：这是一般程序的范围，计数器看不出这里有多少"
+    ),
     "memory.title": "有 {share} 的时间瓶颈是显存带宽。",
     "memory.read_only": "有 {share} 的时间显存读取达到上限，几乎没有写入。",
     "memory.weights_read": "写入量只有读取量的 {written}：读的是权重，已没有可融合的了",
