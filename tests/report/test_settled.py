@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import cast, get_args
@@ -13,6 +14,7 @@ from perfzero.attribute.host_activity import Activity
 from perfzero.attribute.parts import Condition, Part, Topic
 from perfzero.attribute.stacks import Cause, HostCauses
 from perfzero.diagnose.remedies import OFFERS, SEEN_ONLY, always
+from perfzero.diagnose.thresholds import IDLE_LINES
 from perfzero.diagnose.verdict import TIME_CLASSES, Diagnosis, Remedy, TimeClass
 from perfzero.diagnose.wording import ALLOW_TF32, ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUTIONS
 from perfzero.report import settled as module
@@ -463,6 +465,31 @@ def test_without_a_line_that_explains_most_nothing_changes(
     before = of_rule("sync_bound", starved, SYNC)
 
     assert with_lines(before, known) == before
+
+
+@pytest.mark.parametrize(
+    ("idle_stacks", "idle_counters", "low", "named"),
+    [
+        (IDLE_LINES.value, 0.5, 0.8, True),
+        (0.5, IDLE_LINES.value, 0.8, True),
+        (0.5, math.nan, 0.8, True),
+        (IDLE_LINES.value - 0.001, 0.5, 0.8, False),
+        (0.5, IDLE_LINES.value - 0.001, 0.8, False),
+        (0.1, 0.1, 0.0, False),  # the line may cost nothing ...
+        (0.5, 0.5, 0.0, True),  # ... but seems to cost much
+    ],
+)
+def test_lines_are_quoted_in_remedies_where_the_report_tells_any(
+    starved: Diagnosis, idle_stacks: float, idle_counters: float, low: float, named: bool
+) -> None:
+    shares = {"idle": idle_counters, "memory": 1 - idle_counters} if math.isfinite(idle_counters) else {}
+    before = replace(of_rule("sync_bound", starved, SYNC), shares=shares)
+    known = host()
+    known = replace(known, idle=idle_stacks, causes=(replace(known.causes[0], low=low), *known.causes[1:]))
+    after = with_lines(before, known)
+
+    assert any(remedy.seen for remedy in remedies(after)) is named
+    assert (after == before) is not named
 
 
 def test_lines_that_do_the_same_explain_most_together(starved: Diagnosis) -> None:

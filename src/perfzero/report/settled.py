@@ -36,6 +36,7 @@ from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, Activity
 from perfzero.attribute.parts import NOTEWORTHY, Condition, Part, Topic
 from perfzero.attribute.stacks import Cause, HostCauses
 from perfzero.diagnose.gain import LIMIT_NAMES, limit_after, middle
+from perfzero.diagnose.idle_shares import without_kernels
 from perfzero.diagnose.remedies import SEEN_ONLY
 from perfzero.diagnose.rules.idle import SUPPOSED
 from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Gain, Remedy, TimeClass
@@ -43,7 +44,7 @@ from perfzero.diagnose.wording import ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUT
 from perfzero.limits import CHOICE, Limit
 from perfzero.report.breakdown import given, within_model
 from perfzero.report.garbage import without_garbage
-from perfzero.report.host_lines import quoted
+from perfzero.report.host_lines import quoted, worth_telling
 from perfzero.report.line_advice import advice
 from perfzero.report.line_gains import Update, line_gain
 from perfzero.values import Look
@@ -286,10 +287,12 @@ def with_lines(
 ) -> Diagnosis:
     """
     *diagnosis* with remedies that name what the GPU waits for most of its idle time, if it is one line, or
-    lines that do the same. *seen*: what looks say of the GPU.
+    lines that do the same. Lines that are not worth telling elsewhere in the report are not quoted here:
+    where the GPU is hardly idle, and those that may cost nothing. *seen*: what looks say of the GPU.
     """
+    worth = worth_telling(host, without_kernels(diagnosis.shares))
     first = host.causes[0] if host is not None and host.causes else None
-    if host is None or first is None:
+    if host is None or first is None or first not in worth:
         return diagnosis
     alike = [cause for cause in host.causes if cause.activity == first.activity]
     if sum(cause.share for cause in alike) < MOSTLY:
