@@ -26,6 +26,12 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "Reports": ("report/*.py",),
     "Comparisons": ("report/ledger/*.py",),
     "Steps, phases, gaps and differences": ("series/*.py",),
+    "Words, roofs, certainty and cost": (
+        "text.py",
+        "hardware.py",
+        "record/certainty.py",
+        "record/cost.py",
+    ),
     "GPUs as they are now": ("live/*.py",),
 }
 """The headings of the page, and the modules below each; a test looks for limits in any other."""

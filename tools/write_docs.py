@@ -169,7 +169,7 @@ def thresholds_page() -> str:
         " its docstring has the method that they belong to.",
         "A ratio of 1 is the whole, or as much as before.",
         "Numbers that change how a method runs and not what it says, such as rounds of a search,"
-        " are not here.",
+        " are not here; nor is when and how closely is sampled, for which see [sampling.md](sampling.md).",
         "",
     ]
     for heading, limits in limit_tables.tables():

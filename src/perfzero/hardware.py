@@ -21,8 +21,9 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
+from perfzero.limits import CHOICE, Limit
 from perfzero.values import Gpu
 
 Dtype = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8"]
@@ -81,16 +82,16 @@ CALIBRATED: Mapping[str, str] = {
 }
 """What `Gpu.calibrated` may hold, by name, with meaning and unit."""
 
-PLAUSIBLE = (0.3, 1.1)
+PLAUSIBLE: Annotated[tuple[float, float], Limit("ratio", CHOICE)] = (0.3, 1.1)
 """
 Bounds of a measured roof as a share of what is computed. Below, something else was at work meanwhile;
 above, the clock, the bus or the number itself is wrong. A tenth is left for clocks that NVML rounds.
 """
 
-PLAUSIBLE_L2 = (0.1, 1.1)
+PLAUSIBLE_L2: Annotated[tuple[float, float], Limit("ratio", CHOICE)] = (0.1, 1.1)
 """The same for the L2, which is held against a bound that no chip comes near: 5 of 20 TB/s on an RTX 4090."""
 
-PLAUSIBLE_BYTES_PER_S = (1e9, 1e15)
+PLAUSIBLE_BYTES_PER_S: Annotated[tuple[float, float], Limit("bytes/s", CHOICE)] = (1e9, 1e15)
 """The same for bytes/s of a GPU that says too little about itself for a peak to be computed."""
 
 PLAUSIBLE_UNIX_S = (1e9, 1e10)

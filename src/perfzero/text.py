@@ -14,12 +14,17 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from typing import Annotated
+
+from perfzero.limits import CHOICE, Limit
 
 MISSING = "–"
 
-SURE = 0.8
-LIKELY = 0.5
-"""From these confidences on a verdict is called "sure" or "likely"; below it is "unsure"."""
+SURE: Annotated[float, Limit("ratio", CHOICE)] = 0.8
+"""From this confidence on a verdict is called "sure" ..."""
+
+LIKELY: Annotated[float, Limit("ratio", CHOICE)] = 0.5
+"""... and from this one on "likely"; below it is "unsure"."""
 
 GLUE = "\ue000"
 """Stands for a space that must not break; of private use, so `printable` lets none in from outside."""

@@ -14,18 +14,19 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
 
+from perfzero.limits import CHOICE, Limit
 from perfzero.text import percent
 from perfzero.words.said import clause, joined, say
 
-IN_A_ROW = 3
+IN_A_ROW: Annotated[int, Limit("count", CHOICE)] = 3
 """One judgement may be luck, two a coincidence; each further one costs about a second of CPU."""
 
-SPAN_S = 10.0
+SPAN_S: Annotated[float, Limit("seconds", CHOICE)] = 10.0
 """Judgements of less time than this have seen the same few steps."""
 
-MOVED = 0.1
+MOVED: Annotated[float, Limit("ratio", CHOICE)] = 0.1
 """
 An end of the gain interval that moves by more than this share is not known yet. The gain is a factor: from
 1.2 to 1.3 it has moved by a twelfth. A share of what is above 1 would never let a small gain become sure.

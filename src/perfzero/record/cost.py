@@ -14,22 +14,24 @@ import random
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from perfzero.limits import CHOICE, H200, Limit
 from perfzero.values import FloatArray, Samples, Window
 from perfzero.words.said import say
 
-SURROUNDINGS_NS = 6_000_000_000
+SURROUNDINGS_NS: Annotated[int, Limit("nanoseconds", CHOICE)] = 6_000_000_000
 """How far before and after a window its comparison reaches."""
 
-SETTLE_NS = 100_000_000
+SETTLE_NS: Annotated[int, Limit("nanoseconds", H200)] = 100_000_000
 """Opening and closing a session stalls the program for milliseconds: rows nearer than this are left out."""
 
-COVERED = 0.9
+COVERED: Annotated[float, Limit("ratio", CHOICE)] = 0.9
 """A row counts as inside a window that covers so much of it."""
 
-FEWEST_WINDOWS = 4
+FEWEST_WINDOWS: Annotated[int, Limit("count", CHOICE)] = 4
 """With fewer windows no interval can be had."""
 
 RESAMPLES = 1000
@@ -37,11 +39,14 @@ RESAMPLES = 1000
 
 SEED = 20261129
 
-WIDEST = 0.05
+WIDEST: Annotated[float, Limit("ratio", CHOICE)] = 0.05
 """An interval wider than ±5 % says nothing about an effect of a few tenths of a percent."""
 
-FEWEST_VALUES = 0.5
+FEWEST_VALUES: Annotated[float, Limit("ratio", CHOICE)] = 0.5
 """A counter that is missing in more of the rows than this is not used."""
+
+LEAST_ACTIVE: Annotated[float, Limit("ratio", CHOICE)] = 0.02
+"""Mean activity of a counter from which on its changes are the program's and not the counter's."""
 
 KEPT_NS = 6 * 3600 * 1_000_000_000
 """How far back `Averages` remembers: six hours, a megabyte."""
@@ -144,6 +149,6 @@ def _rate(gpm: Samples) -> FloatArray | None:
     for name in ("dram_active", "tensor_active"):
         values = gpm.column(name)
         finite = values[np.isfinite(values)]
-        if len(finite) and len(finite) >= FEWEST_VALUES * len(values) and finite.mean() >= 0.02:
+        if len(finite) and len(finite) >= FEWEST_VALUES * len(values) and finite.mean() >= LEAST_ACTIVE:
             parts.append(values / finite.mean())
     return np.mean(parts, axis=0) if parts else None
