@@ -482,7 +482,8 @@ def test_without_a_line_that_explains_most_nothing_changes(
 def test_lines_are_quoted_in_remedies_where_the_report_tells_any(
     starved: Diagnosis, idle_stacks: float, idle_counters: float, low: float, named: bool
 ) -> None:
-    shares = {"idle": idle_counters, "memory": 1 - idle_counters} if math.isfinite(idle_counters) else {}
+    known_shares = {**dict.fromkeys(starved.shares, 0.0), "idle": idle_counters, "memory": 1 - idle_counters}
+    shares = known_shares if math.isfinite(idle_counters) else {}
     before = replace(of_rule("sync_bound", starved, SYNC), shares=shares)
     known = host()
     known = replace(known, idle=idle_stacks, causes=(replace(known.causes[0], low=low), *known.causes[1:]))
