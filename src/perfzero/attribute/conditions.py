@@ -55,6 +55,7 @@ from perfzero.attribute.done import FEW_LAUNCHES, compiled, copied, filled, grap
 from perfzero.attribute.fusing import chains
 from perfzero.attribute.layout import Layout, layout
 from perfzero.attribute.missed import tensor_cores, tf32
+from perfzero.attribute.narrower import left_in_float32, left_in_half
 from perfzero.attribute.operations import GENERATED
 from perfzero.attribute.operators import HALF
 from perfzero.attribute.parts import (
@@ -248,7 +249,9 @@ def _activations(b: Breakdown) -> Condition | None:
     floats = [r for r in others if dtype_of(r.call) == "float"]
     if wide < NOTEWORTHY or halves > 0 or share_of(floats) < NOTEWORTHY:
         return None
-    return Condition("activations", True, share_of(floats), by_module(floats))
+    products = [r for r in heavy if dtype_of(r.call) == "float"]
+    left = left_in_half(floats, products)
+    return Condition("activations", True, share_of(floats), by_module(floats), beside=wide, left=left)
 
 
 def _half_precision(b: Breakdown) -> Condition | None:
@@ -257,7 +260,11 @@ def _half_precision(b: Breakdown) -> Condition | None:
 
 
 def _float64(b: Breakdown) -> Condition | None:
-    return _in_type("float64", "double", b.calls)
+    found = _in_type("float64", "double", b.calls)
+    if found is None or not found.holds:
+        return found
+    doubles = (r for r in b.calls if dtype_of(r.call) == "double")
+    return replace(found, left=left_in_float32(b, doubles))
 
 
 def _in_type(topic: Topic, dtype: str, rows: Iterable[CallRow]) -> Condition | None:

@@ -134,9 +134,9 @@ def _reasons(b: Breakdown, rows: Iterable[CallRow]) -> dict[CallRow, tuple[Why, 
 def _reason(row: CallRow, in_tf32: frozenset[Family]) -> tuple[Why, float]:
     call, family = row.call, _family(row)
     if call is not None and family == "convolution":
-        channels = _channels(call)
-        if channels is not None and channels[0] != channels[1]:
-            return ("depthwise", 0.0) if channels[0] == 1 else ("groups", channels[1] / channels[0])
+        both = channels(call)
+        if both is not None and both[0] != both[1]:
+            return ("depthwise", 0.0) if both[0] == 1 else ("groups", both[1] / both[0])
     elif call is not None and (product := factors(call)) is not None and 1 in (product.rows, product.columns):
         return "vector", 0.0
     off = family is not None and _dtype(row) == "float" and family not in in_tf32
@@ -159,7 +159,7 @@ def _parts(rows: list[CallRow], why: Mapping[CallRow, tuple[Why, float]]) -> tup
     return tuple(sorted(parts, key=lambda part: (-part.share, part.name)))
 
 
-def _channels(call: Call) -> tuple[int, int] | None:
+def channels(call: Call) -> tuple[int, int] | None:
     """The channels of a group, and of the whole image; None where there are none."""
     name, shapes = plain(call.operator), [tensor.shape for tensor in call.inputs]
     place = 1 if name == CONVOLUTION_BACKWARD else 0

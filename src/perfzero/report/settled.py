@@ -116,6 +116,8 @@ MADE_FOR: Mapping[str, str] = {"launch_bound": say("try.graph")}
 _SEEN_ONLY = frozenset(offer.remedy.topic for offer in SEEN_ONLY)
 
 SUPPOSING: Mapping[Topic, str] = {
+    "activations": say("narrower_gain"),
+    "float64": say("narrower_gain"),
     "alignment": say("aligned_gain"),
     "chains": say("fused_gain"),
     "fused_attention": say("seen_gain"),
@@ -124,6 +126,9 @@ SUPPOSING: Mapping[Topic, str] = {
     "slow_convolutions": say("timed_gain"),
 }
 """What a gain supposes that comes of what a remedy leaves of the time, by its topic."""
+
+_WITH_BESIDE = frozenset({"chains", "activations"})
+"""Topics of which what is left is left of the time `beside`, too."""
 
 BECOMES: Mapping[str, str] = {"alignment": LIMIT_NAMES["tensor"]}
 """The limit of what a remedy leaves, by its topic, where that is another one than before."""
@@ -521,7 +526,7 @@ def _most(remedy: Remedy) -> float:
 
 
 def _named(remedy: Remedy, condition: Condition, need: str, busy: float) -> Remedy:
-    fuses = condition.topic == "chains"
+    fuses, beside = condition.topic == "chains", condition.topic in _WITH_BESIDE
     sentence = say(
         f"seen_{condition.topic}",
         rows=_rows(condition.rows),
@@ -531,7 +536,7 @@ def _named(remedy: Remedy, condition: Condition, need: str, busy: float) -> Reme
     )
     gain = None if fuses else remedy.gain  # that of a finding supposes what fusing spares elsewhere
     if condition.left is not None and condition.topic in SUPPOSING:
-        share = condition.share + (condition.beside if fuses else 0.0)
+        share = condition.share + (condition.beside if beside else 0.0)
         gain = _gain(share * busy, condition.left, SUPPOSING[condition.topic])
     return replace(
         remedy,

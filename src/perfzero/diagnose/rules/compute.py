@@ -123,6 +123,7 @@ def fp64_path(e: Evidence) -> Finding | None:
         remedies=remedies_for("fp64_path", e),
         next_limit=stopped
         or gain.next_limit(e, expected, eased=("fma", "latency"), becomes=gain.LIMIT_NAMES["fma"]),
+        eased=("fma", "latency"),
     )
 
 

@@ -95,6 +95,7 @@ REPORTS: Mapping[str, str] = {
     "seen_gain": "what a fused kernel leaves of attention elsewhere",
     "seen_serial_gradient": "Equal indices one after another in {rows}: {share} of the busy time.",
     "seen_slow_convolutions": "By an FFT, or written out as a product, in {rows}: {share} of the busy time.",
+    "narrower_gain": "half of the bytes, and of products twice the rate",
     "timed_gain": "a twentieth to half of their time with the fastest algorithm",
     "seen_pairwise": "A block of threads for each pair in {rows}: {share} of the busy time.",
     "serial_gain": (

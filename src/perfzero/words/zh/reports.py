@@ -90,6 +90,7 @@ REPORTS: Mapping[str, str] = {
     "seen_gain": "按融合内核在别处给注意力留下的时间推算",
     "seen_serial_gradient": "对相同索引逐个累加的有 {rows}：占忙碌时间的 {share}。",
     "seen_slow_convolutions": "用 FFT 或展开成矩阵乘计算的有 {rows}：占忙碌时间的 {share}。",
+    "narrower_gain": "只需搬运一半的字节，矩阵乘则快一倍",
     "timed_gain": "用最快的算法只需其时间的二十分之一到一半",
     "seen_pairwise": "每个点对占用一个线程块的有 {rows}：占忙碌时间的 {share}。",
     "serial_gain": "输入数据从按显存上限的二十分之一（原子加法的速率）到按显存上限搬运",
