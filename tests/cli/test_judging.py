@@ -25,6 +25,12 @@ A judge has the lowest priority: where eight others wanted two cores it took ove
 pytestmark = pytest.mark.timeout(PATIENCE_S + 100.0)
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A judge that hangs ends itself; one that only comes to nothing on a busy machine is none."""
+    monkeypatch.setattr(judging, "LIMIT_S", int(PATIENCE_S))
+
+
 def answer_of(judge: ChildJudge, recording: Path) -> Any:
     """Ask and wait for the answer."""
     judge.ask(recording, [0])
