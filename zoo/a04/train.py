@@ -52,7 +52,7 @@ def main():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if step % 4 == 0:
+        if step % 2 == 0:
             print(f"step {step} loss {loss.item():.4f}", flush=True)
             if time.perf_counter() > end:
                 break

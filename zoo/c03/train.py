@@ -58,7 +58,7 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("high")
-    width, rows = (1536, 256) if device == "cuda" else (32, 64)
+    width, rows = (1536, 768) if device == "cuda" else (32, 64)
 
     model = nn.Sequential(*(Block(width) for _ in range(50))).to(device)
     optimizer = Lamb(model.parameters(), fixed=args.fixed)

@@ -31,7 +31,7 @@ def main() -> None:
     sizes = 32, 64, 64, 64, 1
     layers = (PerType(120, before, after) for before, after in pairwise(sizes))
     model = nn.Sequential(*layers).to(device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True if args.fixed else None)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3, weight_decay=1e-6, fused=args.fixed or None)
     neighbours = torch.randn(8, 120, atoms, sizes[0], device=device)
     energies = torch.randn(8, 120, device=device)
 

@@ -45,9 +45,9 @@ def main():
         size = padded(length) if args.fixed else length
         for _ in range(4):
             scores = score(weights, documents[:, : size // scale])
-        total += float(np.asarray(scores)[:, : length // scale].mean())
-        count += 4
-        print(f"batch {count} mean {total / count:.6f}", flush=True)
+            total += float(np.asarray(scores)[:, : length // scale].mean())
+            count += 1
+            print(f"batch {count} mean {total / count:.6f}", flush=True)
 
 
 if __name__ == "__main__":
