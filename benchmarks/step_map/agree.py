@@ -99,12 +99,12 @@ def compare(path: Path) -> None:
     print(f"{path.name}")
     fingerprints(beside, work, classes, roofs_of(seen.gpu, seen.board))
     evidence = collect(seen)
-    found, why = step_map_of(evidence)
+    mean = mean_step(evidence)
+    found, why = step_map_of(evidence, mean)
     if found is None:
         print(f"  no map: {why}")
     else:
-        folded = mean_step(evidence)
-        agreement(found, folded, beside, work, classes, roofs_of(seen.gpu, seen.board))
+        agreement(found, mean.folded, beside, work, classes, roofs_of(seen.gpu, seen.board))
     traced(evidence, beside, work, classes)
 
 
@@ -209,7 +209,8 @@ def traced(evidence: Evidence, beside: Samples, work: Work, classes: np.ndarray)
     steps = Steps(
         step_s, step_s, step_s, 0.0, None, None, starts, np.empty((0, 2), np.int64), "anchor", len(lengths)
     )
-    found, why = step_map_of(replace(evidence, long=beside, zoom=beside, steps=steps, borrowed=()))
+    evidence = replace(evidence, long=beside, zoom=beside, steps=steps, borrowed=())
+    found, why = step_map_of(evidence, mean_step(evidence))
     if found is None:
         print(f"  no map of the traced steps: {why}")
         return

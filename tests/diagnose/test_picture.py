@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfzero.diagnose.evidence import collect
+from perfzero.diagnose.evidence import Evidence, collect
 from perfzero.diagnose.judge import judge
 from perfzero.diagnose.picture import picture_of
+from perfzero.diagnose.step_map import mean_step
+from perfzero.diagnose.verdict import Picture
 from perfzero.store.reader import open_recording
 from perfzero.values import Observation
 
@@ -18,6 +20,10 @@ RECORDINGS = Path(__file__).parents[1] / "recordings"
 
 def seen(name: str) -> Observation:
     return open_recording(RECORDINGS / name).observation(0)
+
+
+def drawn(e: Evidence) -> Picture:
+    return picture_of(e, mean_step(e).folded)
 
 
 def test_the_steps_drawn_are_those_of_the_mean() -> None:
@@ -34,7 +40,7 @@ def test_the_steps_drawn_are_those_of_the_mean() -> None:
 
 def test_classes_of_each_sample_add_up_to_it_and_reach_beyond_what_was_judged() -> None:
     e = collect(seen("resnet50_nchw"))
-    picture = picture_of(e)
+    picture = drawn(e)
     for table in (picture.classes, picture.fine_classes):
         assert np.sum(list(table.columns.values()), axis=0) == pytest.approx(np.ones(len(table)))
     assert picture.classes.start_ns[0] < e.steady.start_ns
@@ -42,7 +48,7 @@ def test_classes_of_each_sample_add_up_to_it_and_reach_beyond_what_was_judged() 
 
 
 def test_the_mean_step_has_a_band_of_single_steps_around_it() -> None:
-    profile = picture_of(collect(seen("resnet50_nchw"))).profile
+    profile = drawn(collect(seen("resnet50_nchw"))).profile
     assert profile is not None
     low, high = profile.low["sm_active"], profile.high["sm_active"]
     assert len(low) == len(profile.mean["sm_active"])
@@ -50,7 +56,7 @@ def test_the_mean_step_has_a_band_of_single_steps_around_it() -> None:
 
 
 def test_without_steps_and_with_averages_alone_there_is_less_to_draw() -> None:
-    picture = picture_of(collect(seen("gpm_only")))
+    picture = drawn(collect(seen("gpm_only")))
     assert len(picture.steps_ns) == 0
     assert picture.profile is None
     assert picture.rare == ()

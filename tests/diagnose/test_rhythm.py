@@ -7,7 +7,7 @@ import pytest
 from perfzero.diagnose.evidence import collect
 from perfzero.diagnose.judge import UNSETTLED, judge
 from perfzero.diagnose.rhythm import rhythm_of, stages_of
-from perfzero.diagnose.step_map import step_map_of
+from perfzero.diagnose.step_map import mean_step, step_map_of
 from perfzero.series.steady import Stretch
 from perfzero.sources.synthetic import Phase, observe
 
@@ -24,7 +24,7 @@ STEP = (Phase(0.060, MATRIX), Phase(0.010, UPDATE), Phase(0.030))
 
 def test_a_step_is_told_with_its_length_and_its_parts() -> None:
     e = collect(observe(STEP))
-    rhythm = rhythm_of(e, step_map_of(e)[0])
+    rhythm = rhythm_of(e, step_map_of(e, mean_step(e))[0])
 
     assert rhythm is not None
     assert rhythm.step_s == pytest.approx(0.1, rel=0.01)

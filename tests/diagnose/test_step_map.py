@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfzero.diagnose.evidence import collect
+from perfzero.diagnose.evidence import Evidence, collect
 from perfzero.diagnose.fingerprints import CERTAINTY
-from perfzero.diagnose.step_map import FEW_STEPS, NOT_ALIKE, step_map_of
+from perfzero.diagnose.step_map import FEW_STEPS, NOT_ALIKE, mean_step, step_map_of
 from perfzero.diagnose.verdict import StepMap
 from perfzero.sources.synthetic import START_NS, Phase, observe, signal
 from perfzero.store.reader import open_recording
@@ -35,15 +35,19 @@ def turns(products_s: float, copies_s: float, rounds: int) -> list[Phase]:
     return [Phase(float(s), levels) for row in lengths for s, levels in zip(row, (GEMM, COPIES), strict=True)]
 
 
+def map_of(e: Evidence) -> tuple[StepMap | None, str]:
+    return step_map_of(e, mean_step(e))
+
+
 def mapped(seen: Observation) -> StepMap:
-    found, why = step_map_of(collect(seen))
+    found, why = map_of(collect(seen))
     assert found is not None, why
     assert why == ""
     return found
 
 
 def why_not(seen: Observation) -> str:
-    found, why = step_map_of(collect(seen))
+    found, why = map_of(collect(seen))
     assert found is None
     return why
 
@@ -123,8 +127,8 @@ def test_a_phase_is_named_after_what_takes_a_little_more_than_half_of_it():
 def test_without_bursts_such_a_phase_is_mixed():
     """Products for 0.35 of the time give a mean of 0.3 of tensor activity, which slow products have, too."""
     e = collect(observe([*turns(0.00014, 0.00026, 100), Phase(0.030)]))
-    fine, _ = step_map_of(e)
-    coarse, _ = step_map_of(replace(e, zoom=Samples.empty()))
+    fine, _ = map_of(e)
+    coarse, _ = map_of(replace(e, zoom=Samples.empty()))
 
     assert fine is not None
     assert coarse is not None
@@ -191,7 +195,7 @@ def test_windows_that_resolve_kernels_need_no_bursts():
         start_ns=START_NS, end_ns=int(starts[-1]), period_ns=20_000,
     )  # fmt: skip
     steps = replace(e.steps, starts_ns=starts)  # type: ignore[type-var]
-    found, _ = step_map_of(replace(e, long=fine, zoom=Samples.empty(), steps=steps))
+    found, _ = map_of(replace(e, long=fine, zoom=Samples.empty(), steps=steps))
 
     assert found is not None
     busy = next(p for p in found.phases if p.kind == "gemm")
@@ -209,13 +213,13 @@ def test_a_staged_copy_is_a_copy_though_its_engine_rests_in_between():
 def test_a_program_without_steps_has_no_map_and_the_reason_is_that_of_the_steps():
     e = collect(observe((Phase(0.01, GEMM),)))
 
-    assert step_map_of(e) == (None, e.steps.reason)  # type: ignore[union-attr]
+    assert map_of(e) == (None, e.steps.reason)  # type: ignore[union-attr]
 
 
 def test_counters_that_are_averages_of_seconds_take_no_part():
     e = collect(observe(STEP))
     of_gpm = e.long.with_columns({"fp64_active": np.full(len(e.long), 0.5)})
-    found, _ = step_map_of(replace(e, long=of_gpm, borrowed=("fp64_active",)))
+    found, _ = map_of(replace(e, long=of_gpm, borrowed=("fp64_active",)))
 
     assert found is not None
     assert all("fp64_active" not in p.levels for p in found.phases)
@@ -225,7 +229,7 @@ def test_too_few_steps_have_no_map():
     e = collect(observe(STEP))
     few = replace(e.steps, starts_ns=e.steps.starts_ns[:5])  # type: ignore[type-var, union-attr]
 
-    assert step_map_of(replace(e, steps=few)) == (None, FEW_STEPS)
+    assert map_of(replace(e, steps=few)) == (None, FEW_STEPS)
 
 
 def test_steps_that_change_their_course_have_no_map():
@@ -234,7 +238,7 @@ def test_steps_that_change_their_course_have_no_map():
     rolled = {name: np.where(late, np.roll(column, 30), column) for name, column in e.long.columns.items()}
     long = Samples(e.long.start_ns, e.long.end_ns, rolled)
 
-    assert step_map_of(replace(e, long=long)) == (None, NOT_ALIKE)
+    assert map_of(replace(e, long=long)) == (None, NOT_ALIKE)
 
 
 def test_nothing_but_nvml_has_no_map():

@@ -17,7 +17,7 @@ from perfzero.diagnose.picture import picture_of
 from perfzero.diagnose.rhythm import rhythm_of, stages_of
 from perfzero.diagnose.rules import run_rules
 from perfzero.diagnose.split import BUSY_CLASSES
-from perfzero.diagnose.step_map import step_map_of
+from perfzero.diagnose.step_map import mean_step, step_map_of
 from perfzero.diagnose.steps import QUESTIONS, answer_all, short_name
 from perfzero.diagnose.thresholds import CLOSE_CALL, COMM_WATCH
 from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Steady, StepAnswer
@@ -123,7 +123,8 @@ def _diagnosis(
     weak: list[str],
     trusted: bool,
 ) -> Diagnosis:
-    step_map, no_step_map = step_map_of(e)
+    mean = mean_step(e)
+    step_map, no_step_map = step_map_of(e, mean)
     return Diagnosis(
         gpu=e.gpu,
         tier=e.tier,
@@ -143,7 +144,7 @@ def _diagnosis(
         step_map=step_map,
         no_step_map=no_step_map,
         no_rhythm=e.steps.reason if isinstance(e.steps, NoSteps) else "",
-        picture=picture_of(e),
+        picture=picture_of(e, mean.folded),
         extra={"quality": e.quality, "sampled_s": e.sampled_s, "lost_share": e.lost_share},
     )
 

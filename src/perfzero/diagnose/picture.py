@@ -10,15 +10,14 @@ import numpy as np
 
 from perfzero.diagnose.evidence import Evidence
 from perfzero.diagnose.split import classify, rates_of
-from perfzero.diagnose.step_map import mean_step
 from perfzero.diagnose.verdict import TIME_CLASSES, Picture, Profile
+from perfzero.series.fold import Folded
 from perfzero.series.steps import Steps
 from perfzero.values import IntArray, Samples
 
 
-def picture_of(e: Evidence) -> Picture:
-    """The picture of *e*; its parts are empty where there is nothing to draw."""
-    folded = mean_step(e)
+def picture_of(e: Evidence, folded: Folded | None) -> Picture:
+    """The picture of *e*, whose mean step is *folded*; its parts are empty where there is nothing to draw."""
     profile = None if folded is None else Profile(folded.plain, folded.low, folded.high)
     return Picture(
         steps_ns=_steps(e.steps) if isinstance(e.steps, Steps) else np.empty((0, 2), np.int64),

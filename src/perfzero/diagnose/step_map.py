@@ -70,6 +70,14 @@ NOT_ALIKE = say("no_map.halves")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class MeanStep:
+    """The samples that hold whole steps, and these laid over each other; None where there are too few."""
+
+    table: Samples
+    folded: Folded | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Fine:
     """Fine rows: columns by name, their place in the step, and how long they are; float64 of shape (n,)."""
 
@@ -78,12 +86,12 @@ class _Fine:
     seconds: FloatArray
 
 
-def step_map_of(e: Evidence) -> tuple[StepMap | None, str]:
-    """The map of the step of *e*; None with the reason where there is none."""
+def step_map_of(e: Evidence, mean: MeanStep) -> tuple[StepMap | None, str]:
+    """The map of the step of *e*, made of its *mean* step; None with the reason where there is none."""
     steps = e.steps
     if not isinstance(steps, Steps):
         return None, steps.reason if isinstance(steps, NoSteps) else ""
-    table, folded = _folded(e, steps)
+    table, folded = mean.table, mean.folded
     if folded is None:
         return None, FEW_STEPS
     if "gr_active" not in folded.mean:
@@ -113,19 +121,16 @@ def step_map_of(e: Evidence) -> tuple[StepMap | None, str]:
     )
 
 
-def mean_step(e: Evidence) -> Folded | None:
-    """The mean step that the map of *e* is of; None where there is none."""
-    return _folded(e, e.steps)[1] if isinstance(e.steps, Steps) else None
-
-
-def _folded(e: Evidence, steps: Steps) -> tuple[Samples, Folded | None]:
-    """The samples that hold whole steps, the windows or else the bursts, and the mean of these steps."""
+def mean_step(e: Evidence) -> MeanStep:
+    """The mean step of *e*, of the windows, or else of the bursts."""
+    if not isinstance(e.steps, Steps):
+        return MeanStep(Samples.empty(), None)
     table = _own(e, e.long)
-    folded = fold(table, steps.starts_ns)
+    folded = fold(table, e.steps.starts_ns)
     if folded is None:
         table = _own(e, e.zoom)
-        folded = fold(table, steps.starts_ns)
-    return table, folded
+        folded = fold(table, e.steps.starts_ns)
+    return MeanStep(table, folded)
 
 
 def _own(e: Evidence, samples: Samples) -> Samples:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfzero.counters import BY_NAME
+from perfzero.series.quantiles import column_quantiles
 from perfzero.values import FloatArray, IntArray, Samples
 
 BINS = 64
@@ -241,8 +242,5 @@ def _spread(
     summed = np.bincount(cell, weights=level * seconds, minlength=len(bin_s))
     single = np.full(len(bin_s), np.nan)
     np.divide(summed, time, out=single, where=time >= COVERED * bin_s)
-    by_step = single.reshape(-1, bins)
-    out = np.full((2, bins), np.nan)
-    seen = np.isfinite(by_step).any(axis=0)
-    out[:, seen] = np.nanquantile(by_step[:, seen], [0.05, 0.95], axis=0)
-    return out[0], out[1]
+    low, high = column_quantiles(single.reshape(-1, bins), (0.05, 0.95))
+    return low, high
