@@ -232,6 +232,17 @@ def test_windows_that_lack_a_counter_are_searched_with_what_is_borrowed(
     assert rows == [len(e.long)] * 2
 
 
+def test_what_is_borrowed_and_marks_no_step_asks_for_no_other_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = searched_for_steps(monkeypatch)
+    seen = observe(STEP, zoom=False)
+    rest = {name: column for name, column in seen.pm.columns.items() if name != "fp64_active"}
+    double = seen.gpm.with_columns({"fp64_active": np.full(len(seen.gpm), 0.1)})
+    e = collect(replace(seen, pm=Samples(seen.pm.start_ns, seen.pm.end_ns, rest), gpm=double))
+
+    assert e.borrowed == ("fp64_active",)
+    assert rows == [len(e.long)]
+
+
 def test_only_rows_of_averages_that_show_a_second_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = asked(monkeypatch, (), ())
     seen = observe(STEP)

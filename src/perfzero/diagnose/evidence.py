@@ -305,8 +305,9 @@ def collect(observation: Observation) -> Evidence:
     roofs = roofs_of(observation.gpu, board)
     steps: Steps | NoSteps = NoSteps(say("no_steps.hardware_only"))
     if tier == "pm":
-        # Where nothing was cut off and nothing borrowed, the search has been made.
-        steps = _steps(long, zoom, searched=searched if long is pm else None)
+        # Where nothing was cut off, and nothing borrowed that marks steps, the search has been made.
+        made = searched is not None and searched.is_of(long)
+        steps = _steps(long, zoom, searched=searched if made else None)
     starts = steps.starts_ns if isinstance(steps, Steps) else None
     paused = _Paused()
     if tier == "pm" and isinstance(steps, NoSteps):

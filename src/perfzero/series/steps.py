@@ -33,7 +33,7 @@ from typing import Literal
 
 import numpy as np
 
-from perfzero.series.anchors import Stretch, Train, stretches, trains
+from perfzero.series.anchors import CHANNELS, Stretch, Train, stretches, trains
 from perfzero.series.course import has_own_course
 from perfzero.series.hidden import (
     FALLS_ALIKE,
@@ -157,16 +157,22 @@ class NoSteps:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Searched:
-    """A table that was searched for steps once: its `parts`, and what they show by themselves."""
+    """A `table` that was searched for steps once: its `parts`, and what they show by themselves."""
 
+    table: Samples
     parts: tuple[Stretch, ...]
     answer: tuple[Steps, bool] | NoSteps
+
+    def is_of(self, table: Samples) -> bool:
+        """Whether *table* is the same samples in all channels that are searched, whatever else it holds."""
+        same = table.start_ns is self.table.start_ns and table.end_ns is self.table.end_ns
+        return same and all(table.columns.get(name) is self.table.columns.get(name) for name in CHANNELS)
 
 
 def search(table: Samples) -> Searched:
     """Search *table* for steps; `find_steps` takes the result in its place and need not search again."""
     parts = stretches(table)
-    return Searched(parts, _of_table(parts))
+    return Searched(table, parts, _of_table(parts))
 
 
 def find_steps(*tables: Samples | Searched) -> Steps | NoSteps:
