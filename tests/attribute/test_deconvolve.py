@@ -238,6 +238,13 @@ def test_errors_of_many_sets_are_those_of_few() -> None:
     assert few[:200] == pytest.approx(np.sqrt(np.diag(found.covariance(sets[:200]))))
 
 
+def test_no_sets_have_no_errors() -> None:
+    s = simulate(positions=40, kinds=40, steps=3, period_ns=50e3)
+    found = shared(s.amounts, s.start_ns, s.end_ns, s.kernels)
+    assert found.errors(sets_from([], len(s.kernels))).shape == (0,)
+    assert found.covariance(sets_from([], len(s.kernels))).shape == (0, 0)
+
+
 def test_samples_with_holes_give_the_same_amounts_less_surely() -> None:
     s = simulate(steps=10, period_ns=20e3)
     holes = s.amounts.copy()
