@@ -47,6 +47,25 @@ def test_a_lost_sample_leaves_the_onsets_around_it_where_they_were():
     np.testing.assert_allclose(found.onsets[0], edges[::2], atol=1.5)
 
 
+def test_the_first_pulse_of_a_stretch_may_end_within_the_sample_in_which_it_begins():
+    """By the share of it that is high, a pulse of one sample that is low enough ends before it begins."""
+    values = np.full(400, 0.3)
+    values[2::40], values[9::40] = 0.0, 0.45
+    values[5::10] = np.resize([1.0, 1.0, 0.7], 40)
+    values[5] = 0.62
+    found = next(iter(trains(stretches(table(values)))))
+
+    np.testing.assert_allclose(found.onsets[0], 5.0 + 10.0 * np.arange(40), atol=1.0)
+
+
+def test_what_was_high_when_a_stretch_began_or_ended_is_no_pulse():
+    edges = pulses(20, period=17.37, width=6.0)
+    parts = stretches(table(averaged(edges, rows=380)[5:337]))
+    found = next(iter(trains(parts)))
+
+    np.testing.assert_allclose(found.onsets[0], edges[2:-2:2] - 5.0, atol=0.02)
+
+
 def test_a_long_hole_ends_a_stretch():
     whole = table(averaged(pulses(20, period=17.37, width=6.0), rows=380))
     at = np.arange(len(whole))

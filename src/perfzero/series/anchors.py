@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfzero.counters import BY_NAME
+from perfzero.series.quantiles import median
 from perfzero.values import FloatArray, IntArray, Samples
 
 BoolArray = NDArray[np.bool_]
@@ -190,73 +191,127 @@ def _without_misses(launches: FloatArray, sm_active: FloatArray) -> FloatArray:
 
 def trains(parts: tuple[Stretch, ...]) -> Iterator[Train]:
     """Every train of onsets worth judging; many are nonsense."""
-    for name, adds_work, views in _views(parts):
-        joined = np.concatenate(views)
-        known = joined[np.isfinite(joined)]
-        noise = _noise(known)
+    grid = _Grid.of_parts(parts)
+    for name, adds_work, view in _views(parts):
+        seen = grid.seen(view)
+        noise = _noise(seen.values)
         smooth = False
-        for threshold, (low, high) in _thresholds(known):
-            if not _apart(known, low, threshold, high, noise=noise):
+        for threshold, (low, high) in _thresholds(seen.ordered):
+            if not _apart(seen.values, low, threshold, high, noise=noise):
                 smooth = True
                 continue
-            yield from _of_threshold(name, views, (low, threshold, high), adds_work=adds_work)
+            yield from _of_threshold(name, seen, (low, threshold, high), adds_work=adds_work)
         if smooth:
-            calm = [_smoothed(view) for view in views]
-            joined = np.concatenate(calm)
-            known = joined[np.isfinite(joined)]
-            noise = _noise(known)
-            for threshold, (low, high) in _thresholds(known):
-                if _apart(known, low, threshold, high, noise=noise):
-                    yield from _of_threshold(name, calm, (low, threshold, high), adds_work=adds_work)
+            seen = grid.seen(_View(_smoothed(view.values)))
+            noise = _noise(seen.values)
+            for threshold, (low, high) in _thresholds(seen.ordered):
+                if _apart(seen.values, low, threshold, high, noise=noise):
+                    yield from _of_threshold(name, seen, (low, threshold, high), adds_work=adds_work)
 
 
-def _views(parts: tuple[Stretch, ...]) -> Iterator[tuple[str, bool, list[FloatArray]]]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _View:
+    """
+    A column of all stretches behind each other, a NaN after each, scaled to [0, 1]; and its values in order.
+
+    `ordered` is None where they have not been put in order.
+    """
+
+    values: FloatArray
+    ordered: FloatArray | None = None
+
+    @property
+    def mirrored(self) -> _View:
+        """What is high low, and the other way round."""
+        return _View(1.0 - self.values, None if self.ordered is None else 1.0 - self.ordered[::-1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Seen:
+    """
+    The `values` (n,) of a view that are known, each of the sample `at` since the start of the stretch `of`.
+
+    `ordered`: the values from the least on. `count`, `rows`: of stretches, and of their samples in all.
+    """
+
+    values: FloatArray
+    at: IntArray
+    of: IntArray
+    ordered: FloatArray
+    count: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Grid:
+    """Where each value of a view lies, as in `_Seen`: `at` which sample `of` which of `count` stretches."""
+
+    at: IntArray
+    of: IntArray
+    count: int
+    rows: int
+
+    @staticmethod
+    def of_parts(parts: tuple[Stretch, ...]) -> _Grid:
+        """That of all views of *parts*."""
+        at = [np.arange(part.rows + 1) for part in parts]
+        of = np.repeat(np.arange(len(parts)), [part.rows + 1 for part in parts])
+        return _Grid(np.concatenate(at), of, len(parts), sum(part.rows for part in parts))
+
+    def seen(self, view: _View) -> _Seen:
+        """What is known of *view*."""
+        known = np.flatnonzero(np.isfinite(view.values))
+        values = view.values[known]
+        ordered = np.sort(values) if view.ordered is None else view.ordered
+        return _Seen(values, self.at[known], self.of[known], ordered, self.count, self.rows)
+
+
+def _views(parts: tuple[Stretch, ...]) -> Iterator[tuple[str, bool, _View]]:
     """
     Channels and their mirror images, scaled to [0, 1]; and memory written while the tensor pipes rest.
 
     With each, whether its pulses add work.
     """
-    scaled: dict[str, list[FloatArray]] = {}
+    rows = sum(part.rows for part in parts)
+    scaled: dict[str, _View] = {}
     for name in CHANNELS:
         columns = [part.columns[name] for part in parts if name in part.columns]
         if len(columns) < len(parts):
             continue
-        joined = np.concatenate(columns)
-        known = joined[np.isfinite(joined)]
-        if len(known) < 0.5 * len(joined):
+        joined = np.concatenate([values for column in columns for values in (column, [np.nan])])
+        ordered = np.sort(joined[np.isfinite(joined)])
+        if len(ordered) < 0.5 * rows:
             continue
-        bottom, top = _ends(known)
+        bottom, top = _ends(ordered)
         if not top > 0 or top - bottom < FLAT * top:
             continue
-        scaled[name] = [np.clip((column - bottom) / (top - bottom), 0.0, 1.0) for column in columns]
-    for name, views in scaled.items():
-        yield name, name in ADDS_WORK, views
-        yield name, False, [1.0 - view for view in views]
-    if "dram_write_bytes" in scaled and "tensor_active" in scaled:
-        yield (
-            "dram_write_bytes",
-            True,
-            [w * (1.0 - t) for w, t in zip(scaled["dram_write_bytes"], scaled["tensor_active"], strict=True)],
+        scaled[name] = _View(
+            *(np.clip((values - bottom) / (top - bottom), 0.0, 1.0) for values in (joined, ordered))
         )
+    for name, view in scaled.items():
+        yield name, name in ADDS_WORK, view
+        yield name, False, view.mirrored
+    if "dram_write_bytes" in scaled and "tensor_active" in scaled:
+        written, resting = scaled["dram_write_bytes"], scaled["tensor_active"].mirrored
+        yield "dram_write_bytes", True, _View(written.values * resting.values)
 
 
-def _ends(known: FloatArray) -> tuple[float, float]:
-    """Bottom and top of the values (n,) without the `FEW` lowest and highest."""
-    beyond = min(FEW, len(known) // 50)
-    low, high = np.partition(known, [beyond, len(known) - 1 - beyond])[[beyond, len(known) - 1 - beyond]]
-    return float(low), float(high)
+def _ends(ordered: FloatArray) -> tuple[float, float]:
+    """Bottom and top of the *ordered* values (n,) without the `FEW` lowest and highest."""
+    beyond = min(FEW, len(ordered) // 50)
+    return float(ordered[beyond]), float(ordered[-1 - beyond])
 
 
 def _noise(values: FloatArray) -> float:
     """Standard deviation of the noise of *values* (n,), from neighbour to neighbour; 0 without neighbours."""
-    return 1.4826 / 2**0.5 * float(np.median(np.abs(np.diff(values)))) if len(values) > 1 else 0.0
+    return 1.4826 / 2**0.5 * median(np.abs(np.diff(values))) if len(values) > 1 else 0.0
 
 
 def _apart(values: FloatArray, low: float, threshold: float, high: float, *, noise: float) -> bool:
     """Whether *values* (n,) lie around *low* or *high* and their *noise* takes none for one of the others."""
     if high - low >= APART * noise:
         return True
-    within = 1.4826 * float(np.median(np.abs(values - np.where(values > threshold, high, low))))
+    within = 1.4826 * median(np.abs(values - np.where(values > threshold, high, low)))
     return high - low >= TWO_LEVELS * within
 
 
@@ -270,104 +325,114 @@ def _smoothed(values: FloatArray) -> FloatArray:
     return np.where(known, total / np.maximum(weight, 1.0), np.nan)
 
 
-def _thresholds(known: FloatArray) -> Iterator[tuple[float, tuple[float, float]]]:
+def _thresholds(ordered: FloatArray) -> Iterator[tuple[float, tuple[float, float]]]:
     """Thresholds with the levels below and above: Otsu's, Otsu's among the upper, and half way to the top."""
-    if len(known) < FEWEST:
+    if len(ordered) < FEWEST:
         return
-    first = _otsu(known)
-    yield first, _levels(known, first)
-    upper = known[known > first]
+    first = _otsu(ordered)
+    yield first, _levels(ordered, first)
+    upper = ordered[np.searchsorted(ordered, first, "right") :]
     if len(upper) >= 4 * FEWEST:
         second = _otsu(upper)
         yield second, _levels(upper, second)
-    low = float(np.median(known))
-    high = _ends(known)[1]
+    low = _middle(ordered)
+    high = _ends(ordered)[1]
     if high > low:
         yield (low + high) / 2, (low, high)
 
 
-def _levels(known: FloatArray, threshold: float) -> tuple[float, float]:
-    below, above = known[known <= threshold], known[known > threshold]
-    if not len(below) or not len(above):
+def _levels(ordered: FloatArray, threshold: float) -> tuple[float, float]:
+    """The medians of the *ordered* values up to *threshold* and above it."""
+    above = int(np.searchsorted(ordered, threshold, "right"))
+    if above in (0, len(ordered)):
         return threshold, threshold
-    return float(np.median(below)), float(np.median(above))
+    return _middle(ordered[:above]), _middle(ordered[above:])
 
 
-def _otsu(known: FloatArray) -> float:
+def _middle(ordered: FloatArray) -> float:
+    """The median of *ordered* values."""
+    return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+
+
+def _otsu(ordered: FloatArray) -> float:
     """The threshold that leaves the least variance within the two classes (Otsu, 1979), on 64 bins."""
-    bottom = float(np.min(known))
+    bottom, total = float(ordered[0]), len(ordered)
     # Values that differ by rounding alone have no 64 bins.
-    counts, edges = np.histogram(known, bins=64, range=(bottom, max(float(np.max(known)), bottom + SAME)))
-    middle = (edges[:-1] + edges[1:]) / 2
-    weight = np.cumsum(counts)
-    total = float(weight[-1])
-    mass = np.cumsum(counts * middle)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        between = (mass[-1] * weight / total - mass) ** 2 / (weight * (total - weight))
-    between[~np.isfinite(between)] = -1.0
+    edges = np.linspace(bottom, max(float(ordered[-1]), bottom + SAME), 65)
+    weight = np.searchsorted(ordered, edges)
+    weight[-1] = total
+    # The sum of those below each edge, as if each were in the middle of its bin.
+    mass = np.cumsum(np.diff(weight) * ((edges[:-1] + edges[1:]) / 2))
+    weight = weight[1:]
+    split = int(np.searchsorted(weight, total))
+    if split == 0:
+        return float(edges[1])
+    below = weight[:split]
+    between = (mass[-1] * below / total - mass[:split]) ** 2 / (below * (total - below))
     return float(edges[int(np.argmax(between)) + 1])
 
 
 def _of_threshold(
-    channel: str, views: list[FloatArray], levels: tuple[float, float, float], *, adds_work: bool
+    channel: str, seen: _Seen, levels: tuple[float, float, float], *, adds_work: bool
 ) -> Iterator[Train]:
     """Pulses above the middle one of *levels*: all, only the wide ones, only those after a long rest."""
     low, threshold, high = levels
     if not high > low:
         return
-    found = [_pulses(view, low=low, high=high, threshold=threshold) for view in views]
-    widths = [off - on for on, off in found]
+    on, off, of = _pulses(seen, low=low, high=high, threshold=threshold)
+    widths = off - on
     # What fills most of the time is the step itself, between two rests.
-    adds_work = adds_work and float(np.sum(np.concatenate(widths))) < MINORITY * sum(map(len, views))
-    yield Train(channel, tuple(on for on, _ in found), adds_work)
-    wide = _long(np.concatenate(widths))
+    adds_work = adds_work and float(np.sum(widths)) < MINORITY * seen.rows
+
+    def train(chosen: BoolArray, *, adds_work: bool) -> Train:
+        ends = np.searchsorted(of[chosen], np.arange(seen.count + 1))
+        onsets = on[chosen]
+        return Train(channel, tuple(onsets[first:last] for first, last in pairwise(ends)), adds_work)
+
+    yield train(np.ones(len(on), np.bool_), adds_work=adds_work)
+    wide = _long(widths)
     if wide is not None:
-        chosen = tuple(on[w > wide] for (on, _), w in zip(found, widths, strict=True))
-        yield Train(channel, chosen, adds_work)
-    rests = [np.r_[np.nan, on[1:] - off[:-1]] if len(on) else on for on, off in found]
-    joined = np.concatenate(rests)
-    rest = _long(joined[np.isfinite(joined)])
+        yield train(widths > wide, adds_work=adds_work)
+    rests = np.r_[np.nan, on[1:] - off[:-1]][: len(on)]
+    rests[np.flatnonzero(np.diff(of)) + 1] = np.nan
+    rest = _long(rests[np.isfinite(rests)])
     if rest is not None:
-        yield Train(channel, tuple(on[r > rest] for (on, _), r in zip(found, rests, strict=True)))
+        yield train(rests > rest, adds_work=False)
 
 
-def _pulses(view: FloatArray, *, low: float, high: float, threshold: float) -> tuple[FloatArray, FloatArray]:
-    """Onsets and ends of the pulses of *view* (n,), in samples since its start."""
+def _pulses(
+    seen: _Seen, *, low: float, high: float, threshold: float
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Onsets and ends of the pulses (m,), in samples since the start of their stretch, and which it is."""
     band = BAND * (high - low)
-    known = np.flatnonzero(np.isfinite(view))
-    value = view[known]
-    mark = np.where(value > threshold + band, 1, np.where(value < threshold - band, 0, -1))
-    decided = np.flatnonzero(mark >= 0)
-    if len(decided) < 2:
-        return np.empty(0), np.empty(0)
-    state = mark[decided]
-    change = np.flatnonzero(np.diff(state) != 0) + 1
-    share = np.clip((value - low) / (high - low), 0.0, 1.0)
-    edges = _edges(known, share, decided, change, rising=state[change] == 1)
-    up = state[change] == 1
-    on, off = edges[up], edges[~up]
+    above = seen.values > threshold + band
+    decided = np.flatnonzero(above | (seen.values < threshold - band))
+    state, of = above[decided], seen.of[decided]
+    change = np.flatnonzero((state[1:] != state[:-1]) & (of[1:] == of[:-1])) + 1
+    rising, of = state[change], of[change]
+    edges = _edges(seen, decided[change - 1], decided[change], rising=rising, low=low, high=high)
     # A pulse needs both of its edges: what was high when the stretch began or ended is no whole pulse.
-    if len(off) and len(on) and off[0] < on[0]:
-        off = off[1:]
-    return on[: len(off)], off[: len(on)]
+    pulse = np.flatnonzero(rising[:-1] & (of[1:] == of[:-1]))
+    return edges[pulse], edges[pulse + 1], of[pulse]
 
 
 def _edges(
-    known: IntArray, share: FloatArray, decided: IntArray, change: IntArray, *, rising: BoolArray
+    seen: _Seen, before: IntArray, after: IntArray, *, rising: BoolArray, low: float, high: float
 ) -> FloatArray:
     """
-    Where the level changed, in samples, by how much of the samples in between is already high.
+    Where the level changed between *before* and *after*, in samples, by how much of them is already high.
 
     A sample is the mean over its time, so a share s of one that rises puts the edge s before its end.
     """
-    before, after = decided[change - 1], decided[change]
-    up_to = np.r_[0.0, np.cumsum(np.where(np.isfinite(share), share, 0.0))]
+    share = np.clip((seen.values - low) / (high - low), 0.0, 1.0)
+    up_to = np.r_[0.0, np.cumsum(share)]
     # The last sample that is surely on the old side, those between, and the first on the new side.
-    high = up_to[after + 1] - up_to[before]
+    shares = up_to[after + 1] - up_to[before]
     count = (after + 1 - before).astype(np.float64)
-    span = (known[after] + 1 - known[before]).astype(np.float64)
-    part = np.where(rising, high, count - high) / count
-    return np.asarray(known[after] + 1 - part * span, np.float64)
+    end = seen.at[after] + 1
+    span = (end - seen.at[before]).astype(np.float64)
+    part = np.where(rising, shares, count - shares) / count
+    return np.asarray(end - part * span, np.float64)
 
 
 def _long(lengths: FloatArray) -> float | None:

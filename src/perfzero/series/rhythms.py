@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perfzero.series.anchors import Stretch, Train
+from perfzero.series.quantiles import median
 from perfzero.series.stats import robust_spread
 from perfzero.values import FloatArray
 
@@ -57,31 +58,29 @@ def regular_part_s(train: Train, parts: Sequence[Stretch]) -> float:
     joined = np.concatenate(gaps)
     if len(joined) < FEWEST:
         return 0.0
-    middle = float(np.median(joined))
+    middle = median(joined)
     good = joined[np.abs(joined - middle) <= REGULAR * middle]
     return float(np.mean(good)) if len(good) >= max(FEWEST, IN_BETWEEN * len(joined)) else 0.0
 
 
 def rhythm_of(train: Train, parts: Sequence[Stretch]) -> Rhythm | None:
     """*train* as a rhythm, if it is one; it may be faster than steps can be."""
-    lengths = np.array([part.length_s for part in parts])
-    spacing = np.array([part.spacing_ns / 1e9 for part in parts])
-    gaps = [np.diff(on) * s for on, s in zip(train.onsets, spacing, strict=True)]
+    gaps = [np.diff(on) * (part.spacing_ns / 1e9) for on, part in zip(train.onsets, parts, strict=True)]
     joined = np.concatenate(gaps)
     if len(joined) < FEWEST:
         return None
-    middle = float(np.median(joined))
-    pitch = float(np.median(spacing))
+    middle = median(joined)
+    lengths = np.array([part.length_s for part in parts])
     long = lengths >= IN_WINDOW * middle
-    if not long.any():
-        return None
-    joined = np.concatenate([g for g, fits in zip(gaps, long, strict=True) if fits])
-    if len(joined) < FEWEST:
-        return None
-    middle = float(np.median(joined))
+    if not long.all():
+        joined = np.concatenate([joined[:0], *(g for g, fits in zip(gaps, long, strict=True) if fits)])
+        if len(joined) < FEWEST:
+            return None
+        middle = median(joined)
     spread = robust_spread(joined)
     if spread > REGULAR * middle:
         return None
+    pitch = median(np.array([part.spacing_ns / 1e9 for part in parts]))
     fence = min(max(4.0 * spread, 0.1 * middle, 1.5 * pitch), 0.65 * middle)
     good = joined[np.abs(joined - middle) <= fence]
     mean = float(np.mean(good))

@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from perfzero.counters import BY_NAME, SECTOR_BYTES
+from perfzero.series.quantiles import median
 from perfzero.values import FloatArray, IntArray, Samples
 
 REPLICATES = 400
@@ -43,11 +44,11 @@ SHORTEST_BLOCK = 2
 
 def robust_spread(values: FloatArray) -> float:
     """
-    Standard deviation of *values* (n,) by their median distance from the median; 0 where there are none.
+    Standard deviation of *values* (n,), none NaN, by their median distance from the median; 0 of no values.
 
     1.4826 times that distance is the standard deviation of normal values (Hampel, 1974).
     """
-    return 1.4826 * float(np.median(np.abs(values - np.median(values)))) if len(values) else 0.0
+    return 1.4826 * median(np.abs(values - median(values))) if len(values) else 0.0
 
 
 def weighted_mean(values: FloatArray, weights: FloatArray) -> float:
