@@ -88,8 +88,10 @@ def repeat_lag(values: FloatArray) -> float | None:
 def autocorrelation(values: FloatArray) -> FloatArray:
     """Autocorrelation at lags 0..n/2, each by the number of pairs it is made from; 1 at lag 0."""
     count = len(values)
-    spectrum = np.fft.rfft(values, 2 * count)
-    raw = np.fft.irfft(spectrum * np.conj(spectrum), 2 * count)[: count // 2]
+    # Long enough that no lag wraps around, and a power of 2: a length with large factors takes longer.
+    length = 1 << (count + count // 2 - 1).bit_length()
+    spectrum = np.fft.rfft(values, length)
+    raw = np.fft.irfft(spectrum * np.conj(spectrum), length)[: count // 2]
     pairs = np.arange(count, count - len(raw), -1)
     return np.asarray(raw / pairs / (raw[0] / count), np.float64)
 

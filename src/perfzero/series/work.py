@@ -169,29 +169,32 @@ def turns_of(relative: Sequence[FloatArray]) -> int | None:
     best: tuple[int, float] | None = None
     if not len(joined):
         return None
-    for channel in range(joined.shape[1]):
-        rows = [r[:, channel] - np.mean(joined[:, channel]) for r in relative]
-        spread = float(np.nanmean(np.concatenate(rows) ** 2))
-        if spread == 0:
-            continue
-        count = len(joined)
-        most = min(MOST_MICRO, count // GROUPS)
-        alike = np.full(most + 2, np.nan)
-        pairs = np.zeros(most + 2)
-        for k in range(1, most + 2):
-            products = np.concatenate([row[k:] * row[:-k] for row in rows if len(row) > k] or [np.empty(0)])
-            products = products[np.isfinite(products)]
-            pairs[k] = len(products)
-            if len(products):
-                alike[k] = float(np.mean(products)) / spread
-        for k in range(2, most + 1):
-            beside = np.nanmax(alike[[k - 1, k + 1]]) if np.isfinite(alike[[k - 1, k + 1]]).any() else -1.0
-            significant = alike[k] > 4.0 / np.sqrt(max(pairs[k], 1.0))
-            if alike[k] >= REPEATS and significant and alike[k] >= beside + STANDS_OUT:
-                if _swing(rows, k) >= UNEVEN and (best is None or alike[k] > best[1] + 0.1):
-                    best = (k, float(alike[k]))
-                break
+    rows = [r - np.mean(joined, axis=0) for r in relative]
+    spread = np.mean((joined - np.mean(joined, axis=0)) ** 2, axis=0)
+    lags = min(MOST_MICRO, len(joined) // GROUPS) + 2
+    seen = [np.isfinite(row).all(axis=1, keepdims=True).astype(np.float64) for row in rows]
+    pairs = np.sum([_products(own, lags) for own in seen], axis=0)
+    alike = np.full((lags, len(spread)), np.nan)
+    products = np.sum([_products(np.nan_to_num(row), lags) for row in rows], axis=0)
+    np.divide(products, pairs * spread, out=alike, where=pairs * spread > 0)
+    for channel in np.flatnonzero(spread > 0):
+        own = alike[:, channel]
+        beside = np.fmax(np.fmax(own[1:-2], own[3:]), -1.0)
+        stands_out = (own[2:-1] >= REPEATS) & (own[2:-1] >= beside + STANDS_OUT)
+        stands_out &= own[2:-1] > 4.0 / np.sqrt(np.maximum(pairs[2:-1, 0], 1.0))
+        if stands_out.any():
+            k = int(np.argmax(stands_out)) + 2
+            swings = _swing([row[:, channel] for row in rows], k) >= UNEVEN
+            if swings and (best is None or own[k] > best[1] + 0.1):
+                best = (k, float(own[k]))
     return None if best is None else best[0]
+
+
+def _products(rows: FloatArray, lags: int) -> FloatArray:
+    """The sum of the products of *rows* (m, channels) and those 0, 1, ... rows on: shape (lags, channels)."""
+    padded = np.concatenate([rows, np.zeros((lags, rows.shape[1]))])
+    later = np.lib.stride_tricks.sliding_window_view(padded, lags, axis=0)[: len(rows)]
+    return np.asarray(np.einsum("mc,mck->kc", rows, later), np.float64)
 
 
 def _swing(rows: Sequence[FloatArray], k: int) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -247,13 +246,14 @@ def _lost_in_tails(zoom: Samples) -> float:
         return math.nan
     sm, seconds = zoom.column("sm_active"), zoom.duration_s
     full = np.flatnonzero(running & (sm >= TAIL_FULL.value))
+    before, after = full[:-1], full[1:]
+    length_s = (zoom.start_ns[after] - zoom.end_ns[before]) / 1e9
+    dips = (after > before + 1) & (length_s <= TAIL_LONGEST.value)
+    empty_s = np.where(sm >= SMALL_GRID.value, (1.0 - sm) * seconds, 0.0)
     lost = 0.0
-    for before, after in pairwise(full.tolist()):
-        inside = slice(before + 1, after)
-        length_s = (zoom.start_ns[after] - zoom.end_ns[before]) / 1e9
-        if after > before + 1 and length_s <= TAIL_LONGEST.value and running[inside].all():
-            counted = sm[inside] >= SMALL_GRID.value
-            lost += float(np.sum(((1.0 - sm) * seconds)[inside][counted]))
+    for first, last in zip((before[dips] + 1).tolist(), after[dips].tolist(), strict=True):
+        if running[first:last].all():
+            lost += float(np.sum(empty_s[first:last]))
     return lost / float(np.sum(seconds[running]))
 
 
