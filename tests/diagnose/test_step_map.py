@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 from perfzero.diagnose.evidence import Evidence, collect
 from perfzero.diagnose.fingerprints import CERTAINTY
-from perfzero.diagnose.step_map import FEW_STEPS, NOT_ALIKE, mean_step, step_map_of
+from perfzero.diagnose.step_map import FEW_STEPS, NOT_ALIKE, TOGETHER, _largest, mean_step, step_map_of
 from perfzero.diagnose.verdict import StepMap
 from perfzero.sources.synthetic import START_NS, Phase, observe, signal
 from perfzero.store.reader import open_recording
@@ -44,6 +45,14 @@ def mapped(seen: Observation) -> StepMap:
     assert found is not None, why
     assert why == ""
     return found
+
+
+def test_of_two_kinds_that_take_as_long_the_first_names_the_phase() -> None:
+    """Not the one that a set has first, which is another one in the next process."""
+    for group in TOGETHER:
+        for kinds in permutations(group):
+            made_of = {"idle": 0.2, **dict.fromkeys(kinds, 0.8 / len(kinds))}
+            assert _largest(made_of) == (kinds[0], pytest.approx(0.8 / len(kinds)))
 
 
 def why_not(seen: Observation) -> str:

@@ -212,15 +212,18 @@ def _shares(kinds: IntArray, weights: FloatArray) -> dict[WorkKind, float]:
 
 
 def _largest(made_of: Mapping[WorkKind, float]) -> tuple[WorkKind, float]:
-    """The kind that a phase is named after, and the share of its time that says so."""
+    """
+    The kind that a phase is named after, and the share of its time that says so.
+
+    *made_of*: the shares, the largest first. Sets of names have another order in each process.
+    """
     kind = next(iter(made_of))
     if made_of[kind] >= DOMINANT.value:
         return kind, made_of[kind]
     for group in TOGETHER:
-        share = sum(made_of.get(k, 0.0) for k in group)
-        if share >= DOMINANT.value:
-            largest = max(group, key=lambda k: made_of.get(k, 0.0))
-            return largest, made_of[largest]
+        alike = {kind: share for kind, share in made_of.items() if kind in group}
+        if sum(alike.values()) >= DOMINANT.value:
+            return next(iter(alike.items()))
     return "mixed", 1.0 - made_of.get("unknown", 0.0)  # which is most: else it would be unknown
 
 
