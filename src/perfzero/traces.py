@@ -174,9 +174,10 @@ class Trace:
 
     `module_calls` are forward calls, counting in `modules`, the different ones; `replays` are calls that
     replay a CUDA graph, counting in `sites`, the lines that ask for them (-1: not known); `optimizer_calls`
-    count nothing; `steps` are whole steps by their number; `frames` are calls of Python functions, counting
-    in `functions`. `forward_threads` leads from autograd's number of a thread to ours, as far as the trace
-    says it. `doubts` are sentences on what could not be read.
+    count nothing; `allocations` take device memory from CUDA (0) or give it back (1); `steps` are whole steps
+    by their number; `frames` are calls of Python functions, counting in `functions`. `forward_threads` leads
+    from autograd's number of a thread to ours, as far as the trace says it. `doubts` are sentences on what
+    could not be read.
     """
 
     work: Work
@@ -191,6 +192,7 @@ class Trace:
     sites: tuple[Site, ...] = ()
     functions: tuple[Function, ...] = ()
     forward_threads: Mapping[int, int] = field(default_factory=dict)
+    allocations: Spans = field(default_factory=lambda: Spans(*(np.zeros(0, np.int64) for _ in range(4))))
     doubts: tuple[str, ...] = ()
 
 

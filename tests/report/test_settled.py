@@ -493,6 +493,33 @@ def test_lines_are_quoted_in_remedies_where_the_report_tells_any(
     assert (after == before) is not named
 
 
+@pytest.mark.parametrize("rule", ["host_starved", "sync_bound", "launch_bound", "periodic_stall"])
+def test_memory_that_is_given_back_in_each_step_is_told_with_its_gain(starved: Diagnosis, rule: str) -> None:
+    """Its share is of all time, whatever of that the GPU works."""
+    seen = Condition("allocates", True, 0.6, beside=22.0, left=(0.0, 0.25))
+    after = settled(of_rule(rule, starved, LOOK), {"allocates": seen})
+    first, *_ = remedies(after)
+
+    assert first.text == say("try.hold_memory")
+    assert first.seen == (
+        "It takes device memory from CUDA and gives it back 22 times a step: 60 % of the time."
+    )
+    assert after.verdict is not None
+    assert after.verdict.gain is not None
+    assert (after.verdict.gain.low, after.verdict.gain.high) == pytest.approx((1 / 0.55, 1 / 0.4))
+
+
+def test_a_program_that_keeps_its_memory_is_not_told_to(starved: Diagnosis) -> None:
+    before = of_rule("host_starved", starved, LOOK)
+
+    assert [r.text for r in remedies(settled(before, {"graph": Condition("graph", False, 0.0)}))] == [
+        LOOK.text
+    ]
+    seen = Condition("allocates", True, 0.6, left=(0.0, 0.25))
+    other = of_rule("memory_bound", starved, LOOK)
+    assert [r.text for r in remedies(settled(other, {"allocates": seen}))] == [LOOK.text]
+
+
 def test_lines_that_do_the_same_explain_most_together(starved: Diagnosis) -> None:
     """As forward pass, backward pass and optimizer, each of which launches."""
     [first, _] = host("launching", 0.4).causes

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from perfzero.attribute.allocating import Allocating
 from perfzero.attribute.counted import Counted, Sampled
 from perfzero.attribute.layout import Layout
 from perfzero.attribute.roofline import Ceilings, Roofline
@@ -188,10 +189,10 @@ class Breakdown:
     replays, outside modules, unattributed. All else is ordered by time. `operators` ends with the row
     unattributed: work that no operator launched. `sampled` is how counters were sampled meanwhile, and
     `counted` what they tell of all work; None without. `calls` are the sums that conditions of remedies are
-    judged by, in no particular order, and so are `chains`, with chains of a single call in `alone`; no file
-    has them. `roofline` is of all work, and
-    `ceilings` what it was held against, None without. `exposed_ns`: of the row collectives, when nothing
-    else ran on their GPU. `span_ns`: from the first work to the end of the last.
+    judged by, in no particular order, and so are `chains`, with chains of a single call in `alone`, and
+    `allocating`; no file has them. `roofline` is of all work, and `ceilings` what it was held against, None
+    without. `exposed_ns`: of the row collectives, when nothing else ran on their GPU. `span_ns`: from the
+    first work to the end of the last.
     """
 
     total: GpuTime
@@ -212,3 +213,4 @@ class Breakdown:
     ceilings: Ceilings | None = None
     exposed_ns: int = 0
     span_ns: int = 0
+    allocating: Allocating = field(default_factory=Allocating)

@@ -50,6 +50,7 @@ from typing import Annotated, Literal
 
 from perfzero.attribute.algorithms import detours
 from perfzero.attribute.aligning import left_when_aligned
+from perfzero.attribute.allocating import OFTEN
 from perfzero.attribute.breakdown import OPTIMIZER_ROW, Breakdown, Call, CallRow
 from perfzero.attribute.done import FEW_LAUNCHES, compiled, copied, filled, graphed, trained
 from perfzero.attribute.fusing import chains
@@ -125,6 +126,20 @@ network has such convolutions only. Some say no more than that they are an impli
 (`sm80_xmma_implicit_gemm_`), which a convolution is to cuDNN. XLA's `convert` is none, and cuDNN's attention
 has `sdpa` in its name.
 """
+
+
+HOST_SHARE: Annotated[float, Limit("ratio", CHOICE)] = 0.05
+"""Of all time, in calls for device memory: with less the program hardly waits for them."""
+
+
+def allocates(b: Breakdown) -> Condition | None:
+    """Whether the program takes device memory from CUDA, and gives it back, in its steps."""
+    found = b.allocating
+    if found.calls < OFTEN or found.share < HOST_SHARE:
+        return None
+    # Of the time in the calls: what is left of all time is so much less than all of it.
+    least, most = (1 - (1 - part) / found.share for part in found.left)
+    return Condition("allocates", True, found.share, beside=found.calls, left=(least, most))
 
 
 def conditions(breakdown: Breakdown) -> Mapping[Topic, Condition]:
@@ -290,6 +305,7 @@ _ASKED: Sequence[Callable[[Breakdown], Condition | None]] = (
     tensor_cores,
     tiny,
     traffic,
+    allocates,
     compiled,
     graphed,
 )

@@ -39,6 +39,7 @@ Topic = Literal[
     "serial_gradient",
     "pairwise",
     "slow_convolutions",
+    "allocates",
 ]
 
 Why = Literal[
@@ -82,11 +83,11 @@ class Part:
 @dataclass(frozen=True, slots=True)
 class Condition:
     """
-    `holds`: it does, somewhere worth the remedy. `share`: of the busy time, or of launches or bytes where the
-    topic is about these, in what it holds of; `rows`: that, the heaviest first. `beside`: what goes with it
-    elsewhere, such as transposes between layouts. `left`: what the remedy leaves of the time in `share`, of
-    chains of that in `beside` too, at least and at most, where known. `spared`: likewise what it spares of
-    the bytes that are moved in `share`.
+    `holds`: it does, somewhere worth the remedy. `share`: of the busy time, of launches or bytes where the
+    topic is about these, or of all time where it is about the host, in what it holds of; `rows`: that, the
+    heaviest first. `beside`: what goes with it elsewhere, such as transposes between layouts, or calls a
+    step. `left`: what the remedy leaves of the time in `share`, of chains of that in `beside` too, at least
+    and at most, where known. `spared`: likewise what it spares of the bytes that are moved in `share`.
     """
 
     topic: Topic

@@ -24,6 +24,7 @@ from typing import Annotated, TypeVar
 
 import numpy as np
 
+from perfzero.attribute.allocating import allocating
 from perfzero.attribute.beside import beside_ns
 from perfzero.attribute.breakdown import (
     COLLECTIVES_ROW,
@@ -120,6 +121,7 @@ def break_down(
         alone=tuple(chain for chain in found if len(chain.calls) == 1),
         roofline=table.demand.roofline(np.arange(len(trace.work)), whole=True),
         exposed_ns=table.exposed_ns(),
+        allocating=allocating(trace),
         span_ns=int(trace.work.end_ns.max() - trace.work.start_ns.min()) if len(trace.work) else 0,
     )
     if samples is None or not len(samples) or not len(trace.work):

@@ -784,6 +784,10 @@ SEEN_ONLY: tuple[Offer, ...] = (
         )
         for rule in ("latency_bound", "tensor_starved", "memory_bound", "small_grid")
     )
+    + tuple(
+        Offer(rule, Remedy(say("try.hold_memory"), (), GR_UP, topic="allocates"), always)
+        for rule in ("host_starved", "sync_bound", "launch_bound", "periodic_stall")
+    )
     + (
         Offer(
             "launch_bound",
@@ -799,7 +803,7 @@ SEEN_ONLY: tuple[Offer, ...] = (
 )
 """
 What is offered only where a look shows its topic: one operator that nobody supposes from outside, or an
-optimizer whose launches are late like all others. One warp
+optimizer whose launches are late like all others, or memory that is taken and given back. One warp
 with all the work leaves SMs empty, so a kernel of that kind may be told by either rule.
 """
 

@@ -160,6 +160,9 @@ IN_OTHER_WORDS: Mapping[str, Mapping[str, str]] = {
     say("try.factor_on_gpu"): {
         "other": say("try.factor_on_gpu.other"),
     },
+    say("try.hold_memory"): {
+        "other": say("try.keep_cache.other"),
+    },
     say("try.keep_cache"): {
         "other": say("try.keep_cache.other"),
     },

@@ -119,6 +119,7 @@ SUPPOSING: Mapping[Topic, str] = {
     "activations": say("narrower_gain"),
     "float64": say("narrower_gain"),
     "alignment": say("aligned_gain"),
+    "allocates": say("held_gain"),
     "chains": say("fused_gain"),
     "fused_attention": say("seen_gain"),
     "pairwise": say("pairwise_gain"),
@@ -129,6 +130,9 @@ SUPPOSING: Mapping[Topic, str] = {
 
 _WITH_BESIDE = frozenset({"chains", "activations"})
 """Topics of which what is left is left of the time `beside`, too."""
+
+OF_ALL_TIME: frozenset[Topic] = frozenset({"allocates"})
+"""Topics whose share is of all time, not of the time that the GPU works."""
 
 BECOMES: Mapping[str, str] = {"alignment": LIMIT_NAMES["tensor"]}
 """The limit of what a remedy leaves, by its topic, where that is another one than before."""
@@ -532,12 +536,14 @@ def _named(remedy: Remedy, condition: Condition, need: str, busy: float) -> Reme
         rows=_rows(condition.rows),
         share=text.percent(condition.share),
         beside=text.percent(condition.beside),
+        count=f"{condition.beside:.0f}",
         spared=_spared(condition),
     )
     gain = None if fuses else remedy.gain  # that of a finding supposes what fusing spares elsewhere
     if condition.left is not None and condition.topic in SUPPOSING:
         share = condition.share + (condition.beside if beside else 0.0)
-        gain = _gain(share * busy, condition.left, SUPPOSING[condition.topic])
+        of = 1.0 if condition.topic in OF_ALL_TIME else busy
+        gain = _gain(share * of, condition.left, SUPPOSING[condition.topic])
     return replace(
         remedy,
         text=_for_its_families(remedy.text, condition),

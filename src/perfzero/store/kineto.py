@@ -12,7 +12,7 @@ The file is Chrome-trace JSON, compressed by gzip. What is read of it:
                                          perfzero.step|<k>   a whole step
                                          Optimizer.*         a call of the optimizer
     python_function                      a call of a Python function, where it has a file
-    cuda_runtime, cuda_driver            a launch
+    cuda_runtime, cuda_driver            a launch, or a call that takes or gives back device memory
     kernel, gpu_memcpy, gpu_memset       the GPU's work
     fwdbwd (flow events)                 on which thread the forward pass of a backward operator ran
 
@@ -115,6 +115,12 @@ _MODULE = "perfzero.module|"
 _REPLAY = "perfzero.replay|"
 _REPLAY_AS_MODULE = "perfzero.module|?|CUDAGraph|"
 """How replays were named first."""
+
+_ALLOCATES = re.compile(
+    r"cudaMalloc(Async|Managed|FromPoolAsync)?|cuMem(Alloc(Async|Managed)?|Create|Map)(_v2)?"
+)
+_FREES = re.compile(r"cudaFree(Async)?|cuMem(Free(Async)?|Release|Unmap)(_v2)?")
+"""How CUDA's calls for device memory are named; those for memory of the host are others."""
 
 _STEP = "perfzero.step|"
 _OPTIMIZER = "Optimizer."
@@ -365,6 +371,7 @@ class _Events:
         self._steps = array("q")
         self._frames = array("q")
         self._launches = array("q")
+        self._allocations = array("q")
         self._work = array("q")
         self._flow_starts: dict[int, int] = {}
         self._flow_ends = array("q")
@@ -481,7 +488,10 @@ class _Events:
 
     def _launch(self, event: dict[str, Any], start: int, end: int) -> None:
         correlation = _whole(_arguments(event).get("correlation"), missing=-1)
-        replay = "GraphLaunch" in _name(event)
+        name = _name(event)
+        replay = "GraphLaunch" in name
+        if (frees := _FREES.fullmatch(name) is not None) or _ALLOCATES.fullmatch(name):
+            self._allocations.extend((self._thread(event), start, end, int(frees)))
         self._launches.extend((self._thread(event), start, end, correlation, replay))
 
     def _gpu_work(self, event: dict[str, Any], start: int, end: int) -> None:
@@ -566,6 +576,7 @@ class _Events:
             sites=self._sites.values(),
             functions=self._functions.values(),
             forward_threads=self._forward_threads(),
+            allocations=_spans(self._allocations, base),
             doubts=tuple(doubts),
         )
 

@@ -132,7 +132,8 @@ def _files(trace: Trace) -> Iterator[str]:
 def _base(trace: Trace) -> int | None:
     """From when times are to count; None where they lie so far apart that no base serves them all."""
     spans = (trace.operators.spans, trace.module_calls, trace.replays, trace.optimizer_calls)
-    tables = [t for t in (*spans, trace.steps, trace.frames, trace.work, trace.launches) if len(t)]
+    more = (trace.steps, trace.frames, trace.work, trace.launches, trace.allocations)
+    tables = [t for t in (*spans, *more) if len(t)]
     if not tables:
         return 0
     first, last = min(int(t.start_ns.min()) for t in tables), max(int(t.start_ns.max()) for t in tables)
@@ -178,6 +179,9 @@ class _Events:
             name = "GraphLaunch" if launches.replay[row] else "Launch"
             arguments = {"correlation": int(launches.correlation[row])}
             yield self._on_host("cuda_runtime", name, launches, row, arguments)
+        for row in range(len(trace.allocations)):
+            name = "cudaFree" if trace.allocations.what[row] else "cudaMalloc"
+            yield self._on_host("cuda_runtime", name, trace.allocations, row, {})
         yield from self._work()
 
     def _operators(self, asked: BoolArray) -> Iterator[Event]:

@@ -231,6 +231,11 @@ REMEDIES: Mapping[str, str] = {
         "Leave the factor on the GPU: x + a * y instead of torch.add(x, y, alpha=a), which reads a tensor a "
         "back."
     ),
+    "try.hold_memory": (
+        "Keep device memory and use it again: the caching allocator on (no caching_allocator_enable(False), "
+        "no PYTORCH_NO_CUDA_MEMORY_CACHING), no empty_cache() in steps; where memory is nearly full, "
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. cudaFree waits for the GPU."
+    ),
     "try.keep_cache": (
         "Leave the allocator's cache alone: no empty_cache() and no statistics of it within the loop. Memory "
         "that it keeps is used again, and giving it back to CUDA waits for the GPU."

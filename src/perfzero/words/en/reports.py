@@ -93,6 +93,13 @@ REPORTS: Mapping[str, str] = {
         "rest takes 0.9 to 1.25 times as long"
     ),
     "seen_gain": "what a fused kernel leaves of attention elsewhere",
+    "seen_allocates": (
+        "It takes device memory from CUDA and gives it back {count} times a step: {share} of the time."
+    ),
+    "held_gain": (
+        "from the time in these calls in which the GPU has nothing to do, to all of it, as far as the GPU's "
+        "work leaves it"
+    ),
     "seen_serial_gradient": "Equal indices one after another in {rows}: {share} of the busy time.",
     "seen_slow_convolutions": "By an FFT, or written out as a product, in {rows}: {share} of the busy time.",
     "narrower_gain": "half of the bytes, and of products twice the rate",

@@ -176,6 +176,11 @@ REMEDIES: Mapping[str, str] = {
     "try.factor_on_gpu": (
         "把系数留在 GPU 上：用 x + a * y 代替 torch.add(x, y, alpha=a)，后者会读回张量 a。"
     ),
+    "try.hold_memory": (
+        "保留显存并重复使用：打开缓存分配器（不要 caching_allocator_enable(False)，"
+        "不要 PYTORCH_NO_CUDA_MEMORY_CACHING），步内不要 empty_cache()；显存快满时用 "
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True。cudaFree 会等 GPU。"
+    ),
     "try.keep_cache": (
         "不要动分配器的缓存：循环里不要 empty_cache()，也不要读取其统计。它留下的显存会再次使用，还给 CUDA "
         "则要等 GPU。"

@@ -88,6 +88,8 @@ REPORTS: Mapping[str, str] = {
         "其余部分需要原来的 0.9 到 1.25 倍时间"
     ),
     "seen_gain": "按融合内核在别处给注意力留下的时间推算",
+    "seen_allocates": "它每步向 CUDA 申请和归还显存 {count} 次：占全部时间的 {share}。",
+    "held_gain": "从这些调用中 GPU 无事可做的时间，到这些调用的全部时间（以 GPU 自身的工作为限）",
     "seen_serial_gradient": "对相同索引逐个累加的有 {rows}：占忙碌时间的 {share}。",
     "seen_slow_convolutions": "用 FFT 或展开成矩阵乘计算的有 {rows}：占忙碌时间的 {share}。",
     "narrower_gain": "只需搬运一半的字节，矩阵乘则快一倍",
