@@ -296,3 +296,47 @@ def test_alone_an_operator_may_go_with_its_neighbours_but_a_norm_has_to_move_its
     assert seen.left is not None
     # Of the chain 3 n stay, and 2 n of the norm, in 650 us together.
     assert seen.left[0] == pytest.approx((150 + left * 100) / 650, rel=0.01)
+
+
+def written_out(tmp_path: Path, *operators: Call) -> Condition:
+    """Each moves what it has to at the roof."""
+    us = [(len(c.inputs) + 1) * N / ROOF * 1e6 for c in operators]
+    launched = [(c, {"one": length}) for c, length in zip(operators, us, strict=True)]
+    return told(broken_down(tmp_path, launched, L2))
+
+
+def test_a_norm_that_is_written_out_becomes_one_kernel_sums_over_rows_among_it(tmp_path: Path) -> None:
+    """x.pow(2).mean(-1, keepdim=True), the small ones of which nobody need know, and x * rsqrt(...)."""
+    small = tensor(64 * 1024, 1, dtype=BF16)
+    seen = written_out(
+        tmp_path, call("neg", WIDE), call("pow", WIDE), call("mean", WIDE), call("rsqrt", small),
+        call("mul", WIDE, small), call("neg", WIDE),
+    )  # fmt: skip
+    [row] = seen.rows
+
+    assert row.share > 0.8  # all but the small one, which takes as long here
+    # Of 9 passes one read and one result stay, at half of the rate at least.
+    assert seen.spared == pytest.approx((4 / 9, 7 / 9), rel=1e-3)
+
+
+def test_a_sum_over_columns_stands_between_two_chains(tmp_path: Path) -> None:
+    """As of the gradient of a weight: the same operator, and no norm."""
+    both = [call("neg", WIDE), call("abs", WIDE)]
+    seen = written_out(tmp_path, *both, call("sum", WIDE), *both)
+
+    assert seen.spared == pytest.approx((1 / 4, 2 / 4), rel=1e-3)
+
+
+def test_a_long_chain_is_known_to_gain_as_much_as_a_kernel_at_half_of_its_rate(tmp_path: Path) -> None:
+    """Ten passes over one tensor, of which two stay: four of twenty at most."""
+    seen = written_out(tmp_path, *[call(name, WIDE) for name in ("neg", "abs") * 5])
+
+    assert seen.left == pytest.approx((2 / 20, 4 / 20), rel=1e-3)
+
+
+def test_inputs_from_outside_are_different_ones_there(tmp_path: Path) -> None:
+    """A sum of eleven tensors: of 30 passes 12 stay, at half of the rate 24, so it is the reads between."""
+    seen = written_out(tmp_path, *[call("add", WIDE, WIDE)] * 10)
+
+    assert seen.left is not None
+    assert seen.left[1] == pytest.approx(21 / 30, rel=1e-3)

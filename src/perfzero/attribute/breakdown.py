@@ -6,6 +6,7 @@ A breakdown: what is told of where the GPU's time goes, by module, by operator a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -167,6 +168,8 @@ class Chain:
 
     `module`: the upper one of those that they are in, None outside of modules. `bytes` is what they have to
     move, and what of it a fused kernel need not is `spared_least` to `spared`; NaN where that is not known.
+    `spared_apart`: what it need not where no two inputs from outside are the same, and nothing in between is
+    used elsewhere.
     """
 
     module: str | None
@@ -177,6 +180,7 @@ class Chain:
     spared: float
     spared_least: float
     source: SourceLine | None = None
+    spared_apart: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,9 @@ Of add(a, b), gelu(.) and mul(., c) on n bytes each, which move 8 n, that is 2 n
 gradient of a ReLU and that of the batch norm before it, which move 3 n and 5 n, it is n to 3 n: the sign of
 what the ReLU made follows from what the batch norm kept.
 
+Sums over rows (`ROW_SUMS`) are part of it, as in a norm that is written out: a kernel that has a row whole
+sums it up and goes on with it, so the next one may work on what went into the sum, and reads it no more.
+
 That each works on the result of the one before is likely and not certain. Where two results are made before
 both are used, as in a x + b y, there are as many between them, and the sums are the same.
 """
@@ -43,12 +46,12 @@ import numpy as np
 
 from perfzero.attribute.breakdown import Call, Chain, SourceLine
 from perfzero.attribute.compulsory import broadcast, different, made_of, result
-from perfzero.attribute.operators import COPY, ELEMENTWISE, NORMS, UNARY, plain, works_in_place
+from perfzero.attribute.operators import COPY, ELEMENTWISE, NORMS, ROW_SUMS, UNARY, plain, works_in_place
 from perfzero.limits import CHOICE, Limit
 from perfzero.traces import BoolArray, Tensor, Work
 from perfzero.values import FloatArray, IntArray
 
-FUSIBLE = ELEMENTWISE | NORMS | {"copy"}
+FUSIBLE = ELEMENTWISE | NORMS | ROW_SUMS | {"copy"}
 """What a compiler makes a kernel of with its neighbours: a copy may change the type or the layout."""
 
 
@@ -128,9 +131,9 @@ def chains(
     made = []
     for (owner, _, numbers), one in found.items():
         its = tuple(calls[n] for n in numbers)
-        made.append(
-            Chain(owner, its, one.gpu_ns, one.times, one.bytes, *_spared(its, one), sources[one.first])
-        )
+        most, least, apart = _spared(its, one)
+        source = sources[one.first]
+        made.append(Chain(owner, its, one.gpu_ns, one.times, one.bytes, most, least, source, apart))
     return tuple(sorted(made, key=lambda chain: (-chain.gpu_ns, chain.module or "")))
 
 
@@ -232,7 +235,7 @@ def _shapes(calls: Mapping[int, Call]) -> tuple[IntArray, FloatArray]:
 
 def _whole(call: Call) -> tuple[int, ...] | None:
     """The shape of what a norm makes, or what works element by element; None where that is not known."""
-    if plain(call.operator) in NORMS:
+    if plain(call.operator) in NORMS | ROW_SUMS:
         return call.inputs[0].shape if call.inputs else None
     return broadcast([tensor.shape for tensor in call.inputs])
 
@@ -249,7 +252,12 @@ def _reading(call: IntArray, joins: BoolArray, calls: Mapping[int, Call]) -> Boo
 
 
 def _may_read(later: Call, earlier: Call) -> bool:
-    return any(_may_be(tensor, one) for one in result(earlier) for tensor in _given(later))
+    return any(_may_be(tensor, one) for one in _handed_on(earlier) for tensor in _given(later))
+
+
+def _handed_on(call: Call) -> tuple[Tensor, ...]:
+    """What the next of a chain may work on: what *call* makes, or sums up."""
+    return call.inputs[:1] if plain(call.operator) in ROW_SUMS else result(call)
 
 
 def _may_be(one: Tensor, other: Tensor) -> bool:
@@ -275,10 +283,13 @@ def _parted(rows: IntArray, call: IntArray, in_place: frozenset[int]) -> Iterato
     yield rows[begins:]
 
 
-def _spared(calls: Sequence[Call], one: _Sum) -> tuple[float, float]:
-    """What a compiler spares of the bytes of a chain, at most and at least; NaN where they are not known."""
+def _spared(calls: Sequence[Call], one: _Sum) -> tuple[float, float, float]:
+    """
+    What a compiler spares of the bytes of a chain, at most and at least, and where inputs from outside are
+    different ones; NaN where they are not known.
+    """
     if not one.bytes > 0:
-        return math.nan, math.nan
+        return math.nan, math.nan, math.nan
     least, outside = 0.0, [_outside(calls[0], 0.0)]
     for earlier, later in pairwise(calls):
         between = _between(earlier, later)
@@ -287,11 +298,13 @@ def _spared(calls: Sequence[Call], one: _Sum) -> tuple[float, float]:
         least += 2 * between if unseen else between
     last = calls[-1]
     written = sum(made_of(t.shape, t.dtype or last.inputs[0].dtype) for t in result(last))
+    written = 0.0 if plain(last.operator) in ROW_SUMS else written
     seen_before = max(saved for _, saved in outside)
     reads = max(*(sum(both) for both in outside), seen_before + _gradients(calls, outside))
     again = min(reads, 2 * written + seen_before) if one.twice else 0.0
     least *= one.times
-    return max(one.bytes - one.times * (reads + again + written), least), least
+    apart = one.bytes - one.times * (sum(map(sum, outside)) + again + written)
+    return max(one.bytes - one.times * (reads + again + written), least), least, apart
 
 
 def _outside(call: Call, between: float) -> tuple[float, float]:
@@ -331,7 +344,7 @@ def _gradients(calls: Sequence[Call], outside: Sequence[tuple[float, float]]) ->
 
 def _between(earlier: Call, later: Call) -> float:
     """The bytes of what *later* may read of what *earlier* wrote."""
-    made = result(earlier)
+    made = _handed_on(earlier)
     return next(_size(tensor) for tensor in _given(later) if any(_may_be(tensor, one) for one in made))
 
 

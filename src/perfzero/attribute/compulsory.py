@@ -48,6 +48,7 @@ from perfzero.attribute.operators import (
     LAYER_NORM_BACKWARD,
     MATRIX,
     NORMS,
+    ROW_SUMS,
     TERNARY,
     TO_BOOL,
     UNARY,
@@ -437,6 +438,11 @@ def _max_pool_backward(tensors: Sequence[Tensor]) -> float | None:
     return _sum((_read((gradient, places)), made_of(given.shape, given.dtype)))
 
 
+def _row_sum(tensors: Sequence[Tensor]) -> float | None:
+    """What it makes is not recorded, and little beside what goes in."""
+    return _read(tensors[:1]) if tensors else None
+
+
 _OTHERS: Mapping[str, Callable[[Sequence[Tensor]], float | None]] = MappingProxyType(
     {
         "native_layer_norm": _layer_norm,
@@ -444,5 +450,6 @@ _OTHERS: Mapping[str, Callable[[Sequence[Tensor]], float | None]] = MappingProxy
         "native_batch_norm": _batch_norm,
         "cudnn_batch_norm_backward": _batch_norm_backward,
         "max_pool2d_with_indices_backward": _max_pool_backward,
+        **dict.fromkeys(ROW_SUMS, _row_sum),
     }
 )

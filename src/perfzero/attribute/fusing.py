@@ -11,7 +11,10 @@ memory, for none of these operators computes enough to keep a pipe busy:
 
     at most    of a chain the bytes that are spared at least go, at the rate of the roof: no kernel moved them
                faster, or, out of the L2, at the chain's own rate. All else keeps the rate that it has, and
-               what stands alone stays as it is: its neighbours are products, or not its neighbours
+               what stands alone stays as it is: its neighbours are products, or not its neighbours. Of a
+               chain of elementwise operators and sums over rows what comes from outside, each input by
+               itself, and the last result are moved at half of its own rate at least (`GENERATED_AT`); norms
+               of libraries keep their statistics, and stay out of this
     at least   of a chain the bytes stay that no fusing spares, and are moved at the roof. That also takes
                what kernels of today lose: statistics of a batch norm in channels-last move their bytes at a
                seventh of the roof (PyTorch 2.11 on an H200), and generated ones at half of it up to all.
@@ -29,12 +32,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Annotated
 
 from perfzero.attribute.breakdown import Breakdown, Chain
-from perfzero.attribute.operators import NORMS, plain
+from perfzero.attribute.operators import NORMS, ROW_SUMS, plain
 from perfzero.attribute.parts import NOTEWORTHY, Condition, Part
 from perfzero.attribute.paths import pattern, without_numbers
 from perfzero.attribute.work import KNOWN
+from perfzero.limits import H200_LOOKS, Limit
+
+GENERATED_AT: Annotated[float, Limit("ratio", H200_LOOKS)] = 0.5
+"""
+Of the rate at which a chain moves bytes now, that of the kernel that takes its place, at least: generated
+ones were seen at half of the roof up to all of it.
+"""
 
 
 def chains(b: Breakdown, unknown: float) -> Condition | None:
@@ -81,12 +92,16 @@ def _left(chain: Chain, roof: float) -> tuple[float, float]:
     """
     now = float(chain.gpu_ns)
     alone = len(chain.calls) == 1
-    if alone and plain(chain.calls[0].operator) not in NORMS:
+    names = {plain(call.operator) for call in chain.calls}
+    if alone and not names & (NORMS | ROW_SUMS):
         return 0.0, now
     if not (now > 0 and chain.bytes > 0 and roof > 0):
         return (now if alone else 0.0), now
     rate = max(roof, chain.bytes / now)
-    return (chain.bytes - chain.spared) / rate, now - chain.spared_least / rate
+    least, most = (chain.bytes - chain.spared) / rate, now - chain.spared_least / rate
+    if not alone and not names & NORMS:
+        most = max(least, min(most, now * (1.0 - chain.spared_apart / chain.bytes) / GENERATED_AT))
+    return least, most
 
 
 def _rows(b: Breakdown) -> tuple[Part, ...]:

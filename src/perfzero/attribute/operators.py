@@ -82,6 +82,12 @@ NORMS = frozenset({
 })  # fmt: skip
 """Norms and softmax: sums over a part of what goes in, and then a result of its shape, element by element."""
 
+ROW_SUMS = frozenset({"mean", "var", "var_mean", "std", "amax", "amin"})
+"""
+Sums and extremes over a part of what goes in, as norms that are written out have them: over rows mostly,
+which a kernel has whole. `sum` is none, for gradients of weights are sums over columns.
+"""
+
 COPY = frozenset({"copy", "fill", "zero"})
 
 _WITHOUT_PRODUCTS = frozenset({
