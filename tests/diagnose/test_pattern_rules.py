@@ -58,7 +58,7 @@ def test_it_is_the_verdict_and_the_starved_host_does_not_claim_its_time_again() 
 
 
 def test_the_garbage_collector_is_named_for_short_stalls_alone() -> None:
-    short, long = (periodic_stall(collect(checkpoints(every=48, stall_s=s))) for s in (0.15, 0.40))
+    short, long = (periodic_stall(collect(checkpoints(every=48, stall_s=s))) for s in (0.40, 0.60))
 
     assert short is not None
     assert long is not None

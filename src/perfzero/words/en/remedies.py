@@ -63,7 +63,7 @@ REMEDIES: Mapping[str, str] = {
     "need.collects_itself": (
         "the program makes few cycles of objects, or calls gc.collect() where a stall does not matter"
     ),
-    "need.gc_stalls": "the stalls last some hundredths of a second and come every so many steps",
+    "need.gc_stalls": "the stalls last some hundredths to tenths of a second and come every so many steps",
     "try.log_less": (
         "Evaluate and log less often, or beside the training: on another GPU, in another process."
     ),

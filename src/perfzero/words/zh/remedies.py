@@ -52,7 +52,7 @@ REMEDIES: Mapping[str, str] = {
     "worked.stalls_vanish": "timeline.csv 中的停顿消失，step_s 不变。",
     "try.freeze_gc": "预热后冻结垃圾回收：gc.collect(); gc.freeze(); gc.disable()。",
     "need.collects_itself": "程序很少产生循环引用，或者在停顿无妨的地方调用 gc.collect()",
-    "need.gc_stalls": "停顿长百分之几秒，每隔若干步出现一次",
+    "need.gc_stalls": "停顿长百分之几秒到十分之几秒，每隔若干步出现一次",
     "try.log_less": "减少评估和写日志的频率，或放到训练之外：用另一块 GPU、另一个进程。",
     "worked.stalls_rarer": "timeline.csv 中的停顿变少。",
     "try.own_cores": "给程序独占的核心：其他程序让它的主线程等待。",
