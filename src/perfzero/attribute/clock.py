@@ -31,7 +31,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from perfzero.attribute.mixing import Kernels, Mixing, mix
+from perfzero.attribute.mixing import Kernels, cut_up, mix
 from perfzero.attribute.rates import by_overlap, expect, solve, variances
 from perfzero.limits import CHOICE, H200_LOOKS, SIMULATED, Limit
 from perfzero.values import FloatArray, IntArray
@@ -180,7 +180,8 @@ class _Search:
     ) -> None:
         self._start, self._end, self._counted = start, end, counted
         self._kernels, self._middle = kernels, middle
-        mixing = self._mixed(0.0, 0.0)
+        self._pieces = cut_up(kernels)
+        mixing = mix(start, end, kernels)
         self._held = []
         for amounts in counted:
             about = by_overlap(amounts, mixing)
@@ -190,7 +191,7 @@ class _Search:
     def cost(self, offset: float, drift: float = 0.0) -> float:
         """The misfit of the first quantity, which is enough to search by."""
         amounts, variance, prior = self._held[0]
-        return solve(amounts, self._mixed(offset, drift), variance, prior, above_zero=False).cost
+        return solve(amounts, self._matrix(offset, drift), variance, prior, above_zero=False).cost
 
     def refined(self, offset: float, step: float, half: float) -> tuple[float, float, FloatArray]:
         """Offset and drift at the bottom of the dent at *offset*, with standard errors of both."""
@@ -207,25 +208,25 @@ class _Search:
 
     def refine(self, offset: float, drift: float, half: float) -> tuple[tuple[float, float], FloatArray]:
         """What to add to offset and drift, and standard errors of both; 0 and NaN for a drift not known."""
-        mixing = self._mixed(offset, drift)
-        later, earlier = self._mixed(offset + STEP_NS, drift), self._mixed(offset - STEP_NS, drift)
+        matrix = self._matrix(offset, drift)
+        later, earlier = self._matrix(offset + STEP_NS, drift), self._matrix(offset - STEP_NS, drift)
         since = (self._start / 2 + self._end / 2 - self._middle) / half
         information, pull, excess = np.zeros((2, 2)), np.zeros(2), []
         for amounts, variance, prior in self._held:
-            fit = solve(amounts, mixing, variance, prior, above_zero=False)
-            slope = (later.matrix @ fit.rates - earlier.matrix @ fit.rates) / (2 * STEP_NS)
+            fit = solve(amounts, matrix, variance, prior, above_zero=False)
+            slope = (later @ fit.rates - earlier @ fit.rates) / (2 * STEP_NS)
             both = np.stack((slope, slope * since), axis=1)
-            projected = both - mixing.matrix @ fit.solve(mixing.matrix.T @ (both / variance[:, None]))
+            projected = both - matrix @ fit.solve(matrix.T @ (both / variance[:, None]))
             weighted = projected / variance[:, None]
             information += both.T @ weighted
-            pull += both.T @ ((amounts - mixing.matrix @ fit.rates) / variance)
+            pull += both.T @ ((amounts - matrix @ fit.rates) / variance)
             excess.append(fit.cost)
         worse = max(1.0, float(np.mean(excess)))
         return _solved(information, pull, worse, half)
 
-    def _mixed(self, offset: float, drift: float) -> Mixing:
+    def _matrix(self, offset: float, drift: float) -> Any:
         by = _shift(self._kernels, self._middle, offset, drift)
-        return mix(self._start, self._end, self._kernels.moved(by))
+        return self._pieces.moved(by).within(self._start, self._end)[0]
 
 
 def _dents(costs: FloatArray, best: int) -> list[int]:

@@ -160,7 +160,7 @@ def at_other_clocks(shared: Shared, amounts: FloatArray, here: Mixing, others: I
     astray = []
     for mixing in others:
         system = mixing.where(fitted)
-        rates = solve(amounts[fitted], system, fit.variance, fit.prior, above_zero=False).rates
+        rates = solve(amounts[fitted], system.matrix, fit.variance, fit.prior, above_zero=False).rates
         astray.append(np.maximum(system.whole @ rates, 0.0) - shared.amounts)
     return replace(shared, astray=np.asarray(astray, np.float64))
 

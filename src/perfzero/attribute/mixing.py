@@ -24,7 +24,7 @@ scipy is imported where it is used: it takes half a second, and most reports nee
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -220,12 +220,44 @@ def grow_tree(kernels: Kernels) -> tuple[Tree, IntArray, FloatArray]:
     return tree, first, ends
 
 
-def mix(sample_start: IntArray, sample_end: IntArray, kernels: Kernels) -> Mixing:
-    """The system for samples, in order and not overlapping, and *kernels* that ran in them."""
-    from scipy import sparse
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """
+    Kernels cut into the pieces that have a rate each, whatever the clock: arrays of shape (p,).
 
+    Piece i is of the kernel `of[i]`, has the unknown rate `unknown[i]`, and its time counts `counts_as[i]`.
+    """
+
+    start_ns: IntArray
+    end_ns: IntArray
+    of: IntArray
+    unknown: IntArray
+    counts_as: FloatArray
+    tree: Tree
+
+    def moved(self, by_ns: IntArray) -> Pieces:
+        """Those of the same kernels, each later by *by_ns* (shape (k,))."""
+        by = by_ns[self.of]
+        return replace(self, start_ns=self.start_ns + by, end_ns=self.end_ns + by)
+
+    def within(self, sample_start: IntArray, sample_end: IntArray) -> tuple[Any, FloatArray]:
+        """`matrix` and `busy_ns` of the system for samples, in order and not overlapping."""
+        from scipy import sparse
+
+        n, unknowns = len(sample_start), self.tree.unknowns
+        sample, piece, time = overlaps(sample_start, sample_end, self.start_ns, self.end_ns)
+        matrix = sparse.csr_matrix(
+            (time * self.counts_as[piece], (sample, self.unknown[piece])), shape=(n, unknowns)
+        )
+        busy = np.bincount(sample, time, n).astype(np.float64)
+        idle = np.maximum((sample_end - sample_start) - busy, 0.0)
+        alone = sparse.csr_matrix((idle, (np.arange(n), np.full(n, self.tree.idle))), shape=(n, unknowns))
+        return (matrix + alone).tocsr(), busy
+
+
+def cut_up(kernels: Kernels) -> Pieces:
+    """The pieces of *kernels*."""
     tree, first, ends = grow_tree(kernels)
-    n, k = len(sample_start), len(kernels)
     length, position = kernels.length_ns, kernels.position
     many = int(position.max(initial=-1)) + 1
     mean = _means(position, length, many)
@@ -242,17 +274,20 @@ def mix(sample_start: IntArray, sample_end: IntArray, kernels: Kernels) -> Mixin
     of = np.concatenate((uncut, cut, cut, cut))
     piece = first[position[of]] + np.repeat([0, 0, 1, 2], [len(uncut), len(cut), len(cut), len(cut)])
 
-    sample, interval, time = overlaps(sample_start, sample_end, start, end)
-    matrix = sparse.csr_matrix(
-        (time * counts_as[of[interval]], (sample, piece[interval])), shape=(n, tree.unknowns)
-    )
-    busy = np.bincount(sample, time, n).astype(np.float64)
-    idle = np.maximum((sample_end - sample_start) - busy, 0.0)
-    matrix = matrix + sparse.csr_matrix(
-        (idle, (np.arange(n), np.full(n, tree.idle))), shape=(n, tree.unknowns)
-    )
-    whole = sparse.csr_matrix(((end - start) * counts_as[of], (of, piece)), shape=(k, tree.unknowns))
+    return Pieces(start, end, of, piece, counts_as[of], tree)
 
+
+def mix(sample_start: IntArray, sample_end: IntArray, kernels: Kernels) -> Mixing:
+    """The system for samples, in order and not overlapping, and *kernels* that ran in them."""
+    from scipy import sparse
+
+    n, k, length = len(sample_start), len(kernels), kernels.length_ns
+    pieces = cut_up(kernels)
+    matrix, busy = pieces.within(sample_start, sample_end)
+    whole = sparse.csr_matrix(
+        ((pieces.end_ns - pieces.start_ns) * pieces.counts_as, (pieces.of, pieces.unknown)),
+        shape=(k, pieces.tree.unknowns),
+    )
     sample, kernel, time = overlaps(sample_start, sample_end, kernels.start_ns, kernels.end_ns)
     share = sparse.csr_matrix((time / length[kernel], (sample, kernel)), shape=(n, k))
     by = (kernels.start_ns[kernel] < sample_start[sample]).astype(np.float64)
@@ -260,12 +295,12 @@ def mix(sample_start: IntArray, sample_end: IntArray, kernels: Kernels) -> Mixin
     return Mixing(
         kernels=kernels,
         sample_ns=(sample_end - sample_start).astype(np.float64),
-        matrix=matrix.tocsr(),
+        matrix=matrix,
         whole=whole,
         share=share,
         cut=sparse.csr_matrix((by, (sample, kernel)), shape=(n, k)),
         busy_ns=busy,
-        tree=tree,
+        tree=pieces.tree,
     )
 
 

@@ -108,7 +108,7 @@ def fit_rates(amounts: FloatArray, mixing: Mixing) -> Fit:
     for number in range(PASSES):
         prior = expect(mixing, kernel_amounts, amounts)
         variance = variances(mixing, kernel_amounts, amounts)
-        fit = solve(amounts, mixing, variance, prior, above_zero=number == PASSES - 1)
+        fit = solve(amounts, mixing.matrix, variance, prior, above_zero=number == PASSES - 1)
         kernel_amounts = np.maximum(mixing.whole @ fit.rates, 0.0)
     assert fit is not None
     return fit
@@ -174,14 +174,12 @@ def expect(mixing: Mixing, kernel_amounts: FloatArray, amounts: FloatArray) -> P
     return Prior(root, pull, average**2 * widest**2 * len(tree.tops))
 
 
-def solve(
-    amounts: FloatArray, mixing: Mixing, variance: FloatArray, prior: Prior, *, above_zero: bool
-) -> Fit:
-    """The most likely rates; negative ones are let be unless *above_zero*."""
+def solve(amounts: FloatArray, matrix: Any, variance: FloatArray, prior: Prior, *, above_zero: bool) -> Fit:
+    """The most likely rates by `Mixing.matrix`; negative ones are let be unless *above_zero*."""
     from scipy import sparse
 
-    weighted = sparse.diags(1.0 / variance) @ mixing.matrix
-    normal = (mixing.matrix.T @ weighted + prior.root.T @ prior.root).tocsc()
+    weighted = sparse.diags(1.0 / variance) @ matrix
+    normal = (matrix.T @ weighted + prior.root.T @ prior.root).tocsc()
     right = weighted.T @ amounts + prior.pull
     free = _factor(normal)
     rates = free(right)
