@@ -398,6 +398,27 @@ def test_an_optimizer_that_launches_much_is_told_from_a_fused_one(
         assert [row.name for row in seen.rows] == ["optimizer"]
 
 
+@pytest.mark.parametrize(
+    ("checks", "anys", "others", "holds"),
+    [(45, 45, 140, True), (45, 90, 140, None), (3, 3, 140, None), (45, 0, 140, None)],
+)
+def test_results_that_are_asked_for_nan_one_by_one_are_told(
+    tmp_path: Path, checks: int, anys: int, others: int, holds: bool | None
+) -> None:
+    """As anomaly detection does: isnan is `x != x`, then any, then a value read."""
+    program = Program(tmp_path)
+    program.run("fc", "aten::y", [[1]], BF16, us=200, launches=others)
+    program.run("", "aten::ne", [[64]], BF16, launches=checks, us=200)
+    if anys:
+        program.run("", "aten::any", [[64]], FLOAT, launches=anys, us=200)
+    program.run("", "aten::_local_scalar_dense", [[1]], FLOAT, launches=checks, us=200)
+    seen = program.seen("checks")
+
+    assert (None if seen is None else seen.holds) == holds
+    if seen is not None:
+        assert seen.share == pytest.approx(3 * checks / (3 * checks + others))
+
+
 def test_without_an_optimizer_nothing_is_said_of_it(tmp_path: Path) -> None:
     assert Program(tmp_path).run("fc", "aten::y", [[1]], BF16).seen("fused_optimizer") is None
 

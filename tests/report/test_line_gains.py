@@ -9,7 +9,7 @@ import pytest
 
 from perfzero.attribute.causes import Cause, HostCauses, StageShare
 from perfzero.attribute.host_activity import Activity, Stage
-from perfzero.diagnose.remedies import OFFERS
+from perfzero.diagnose.remedies import OFFERS, SEEN_ONLY
 from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Remedy
 from perfzero.report.line_advice import ADVICE
 from perfzero.report.line_gains import PACE, TAKEN, Update, line_gain
@@ -199,7 +199,7 @@ def test_a_line_that_launches_leaves_the_gain_as_it_was(starved: Diagnosis) -> N
 
 
 def test_each_remedy_is_one_that_there_is() -> None:
-    there = {offer.remedy.text for offer in OFFERS} | {one.remedy.text for one in ADVICE}
+    there = {offer.remedy.text for offer in (*OFFERS, *SEEN_ONLY)} | {one.remedy.text for one in ADVICE}
     there |= {answer.text for answer in ANSWERS}
 
     assert set(TAKEN) <= there

@@ -29,7 +29,7 @@ the GPU's busy time, or it does not. Where the trace does not say it beyond doub
                      kernels that are many times slower than another way to the same result (`roundabout.py`)
     slow_convolutions
                      convolutions whose kernels are of a slow algorithm (`algorithms.py`)
-    compile, graph, pageable, pinned_source, training, fills, clears_gradients
+    checks, compile, graph, pageable, pinned_source, training, fills, clears_gradients
                      what is done already, or not there (`done.py`)
 
 All is judged by single calls (`CallRow`), never by what else goes by the same operator or module. A condition
@@ -52,7 +52,7 @@ from perfzero.attribute.algorithms import detours
 from perfzero.attribute.aligning import left_when_aligned
 from perfzero.attribute.allocating import OFTEN
 from perfzero.attribute.breakdown import OPTIMIZER_ROW, Breakdown, Call, CallRow
-from perfzero.attribute.done import FEW_LAUNCHES, compiled, copied, filled, graphed, trained
+from perfzero.attribute.done import FEW_LAUNCHES, checked, compiled, copied, filled, graphed, trained
 from perfzero.attribute.fusing import chains
 from perfzero.attribute.layout import Layout, layout
 from perfzero.attribute.missed import tensor_cores, tf32
@@ -308,6 +308,7 @@ _ASKED: Sequence[Callable[[Breakdown], Condition | None]] = (
     allocates,
     compiled,
     graphed,
+    checked,
 )
 
 

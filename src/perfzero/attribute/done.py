@@ -14,6 +14,13 @@ or to do it to nothing, is contradicted.
     fills              memory is filled with one value, by kernels or by sets; where it is, by what
     clears_gradients   gradients are filled with zeros, which PyTorch does to all of them at once
 
+And what it does that nothing needs:
+
+    checks             results are asked for NaN one by one, each by three launches that stand nowhere else in
+                       such numbers: what is not equal to itself, whether there is any, and a value read back.
+                       So does autograd's anomaly detection after each operator of the backward pass, as its
+                       sources have it; a look at it has not been seen yet
+
 A condition holds where the advice would change something. As everywhere, one is denied only where little runs
 of which the trace does not say what it is.
 """
@@ -44,6 +51,15 @@ Of the time of copies from the host, from one kind of memory: a few of another k
 no reason.
 """
 
+
+CHECK = ("ne", "any", "_local_scalar_dense")
+"""The operators of a check for NaN, without `aten::`, each of which launches something once."""
+
+MANY_CHECKS: Annotated[float, Limit("ratio", CHOICE)] = 0.05
+"""Of all launches, in each of the three; a network checked after each operator has 0.1 and more."""
+
+ALIKE: Annotated[float, Limit("ratio", CHOICE)] = 1.5
+"""How often at most one of the three is launched for each of another: checks have one of each."""
 
 NEARLY_ALL_GENERATED: Annotated[float, Limit("ratio", CHOICE)] = 0.9
 """
@@ -103,6 +119,16 @@ def copied(b: Breakdown) -> Iterable[Condition]:
         if whole and sum(row.gpu_ns for row in those) >= NEARLY_ALL * whole:
             yield Condition(holds, True, share_of(those))
             yield Condition(denied, False, 0.0)
+
+
+def checked(b: Breakdown) -> Condition | None:
+    """Holds where many results are asked for NaN; of what asks for none nothing is said."""
+    every = sum(row.launches for row in b.calls)
+    asked = {name: [r for r in b.calls if plain(operator_of(r)) == name] for name in CHECK}
+    each = [sum(row.launches for row in rows) for rows in asked.values()]
+    if not every or min(each) < MANY_CHECKS * every or max(each) > ALIKE * min(each):
+        return None
+    return Condition("checks", True, sum(each) / every)
 
 
 def trained(b: Breakdown, unknown: float) -> Condition | None:

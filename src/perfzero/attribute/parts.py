@@ -40,6 +40,7 @@ Topic = Literal[
     "pairwise",
     "slow_convolutions",
     "allocates",
+    "checks",
 ]
 
 Why = Literal[

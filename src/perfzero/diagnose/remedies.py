@@ -799,12 +799,17 @@ SEEN_ONLY: tuple[Offer, ...] = (
             ),
             always,
         ),
+        *(
+            Offer(rule, Remedy(say("try.no_checks"), (), GR_UP, topic="checks"), always)
+            for rule in ("sync_bound", "host_starved", "launch_bound")
+        ),
     )
 )
 """
-What is offered only where a look shows its topic: one operator that nobody supposes from outside, or an
-optimizer whose launches are late like all others, or memory that is taken and given back. One warp
-with all the work leaves SMs empty, so a kernel of that kind may be told by either rule.
+What is offered only where a look shows its topic: one operator that nobody supposes from outside, an
+optimizer whose launches are late like all others, memory that is taken and given back, or checks that
+somebody left on. One warp with all the work leaves SMs empty, so a kernel of that kind may be told by either
+rule.
 """
 
 

@@ -72,6 +72,8 @@ TAKEN: Mapping[str, Taken] = {
     say("try.stop_compiling"): Taken(),
     say("try.keep_cache"): Taken(),
     say("try.other_process"): Taken(),
+    # Both passes are slower for them, and each reads what it checks.
+    say("try.no_checks"): Taken(0.8, busy=0.4),
     # Those that are not timed are slower; what the GPU does for the timing, beside the gaps, is not needed.
     say("try.no_timing"): Taken(0.7, busy=0.6),
     **dict.fromkeys(
@@ -177,7 +179,7 @@ def _update_gain(idle: float, causes: Sequence[Cause], update: Update) -> Gain |
 
 def _moves_work(remedy: str) -> bool:
     """Whether *remedy* takes away what the line does, though it launches."""
-    return remedy in (say("try.compute_on_gpu"), say("try.no_timing"))
+    return remedy in (say("try.compute_on_gpu"), say("try.no_timing"), say("try.no_checks"))
 
 
 def _share(finding: Finding, causes: Sequence[Cause]) -> tuple[float, float]:

@@ -283,6 +283,10 @@ REMEDIES: Mapping[str, str] = {
         "Do not wait for copies to the GPU: keep there what is used again, and copy the rest asynchronously "
         "from pinned memory."
     ),
+    "try.no_checks": (
+        "Take out what was left on for debugging: torch.autograd.set_detect_anomaly, or checks for NaN. Each "
+        "waits for the GPU."
+    ),
     "try.overlap_line": (
         "Launch the next step first, and do this while the GPU works on it, with the results of the step "
         "before."

@@ -123,6 +123,7 @@ REPORTS: Mapping[str, str] = {
     "seen_float64": "In float64: {rows}, {share} of the busy time.",
     "seen_tf32": "Without the tensor cores: {rows}, {share} of the busy time.",
     "seen_tensor_cores": "Beside the tensor cores: {rows}, {share} of the busy time.",
+    "seen_checks": "Results are asked for NaN one by one: {share} of the launches.",
     "seen_tiny_kernels": "Short kernels make {share} of the launches: {rows}.",
     "seen_tiny_products": "Short kernels, mostly products, make {share} of the launches: {rows}.",
     "seen_chains": (

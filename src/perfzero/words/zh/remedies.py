@@ -223,6 +223,9 @@ REMEDIES: Mapping[str, str] = {
     "try.copy_without_waiting.other": (
         "不要等待到 GPU 的拷贝：反复使用的数据留在 GPU 上，其余的从锁页内存异步拷贝。"
     ),
+    "try.no_checks": (
+        "去掉调试时留下的检查：torch.autograd.set_detect_anomaly，或逐个检查 NaN。每次检查都要等待 GPU。"
+    ),
     "try.overlap_line": "先启动下一步，在 GPU 计算它的同时，用上一步的结果做这件事。",
     "need.next_step_independent": "下一步不依赖它",
     "try.tf32": '启用 TF32：torch.set_float32_matmul_precision("high")。',

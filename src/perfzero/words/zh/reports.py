@@ -105,6 +105,7 @@ REPORTS: Mapping[str, str] = {
     "seen_float64": "使用 float64 的有：{rows}，占忙碌时间的 {share}。",
     "seen_tf32": "没有用上张量核心的有：{rows}，占忙碌时间的 {share}。",
     "seen_tensor_cores": "绕过张量核心的有：{rows}，占忙碌时间的 {share}。",
+    "seen_checks": "结果被逐个检查是否有 NaN：占启动次数的 {share}。",
     "seen_tiny_kernels": "短小内核占启动次数的 {share}：{rows}。",
     "seen_tiny_products": "短小内核（多为矩阵乘）占启动次数的 {share}：{rows}。",
     "seen_chains": "接连执行的逐元素算子与归一化：{rows}，占忙碌时间的 {share}{spared}。",
