@@ -15,7 +15,7 @@ from perfzero.attribute.parts import Condition, Part, Topic
 from perfzero.attribute.stacks import Cause, HostCauses
 from perfzero.diagnose.remedies import OFFERS, SEEN_ONLY, always
 from perfzero.diagnose.thresholds import IDLE_LINES
-from perfzero.diagnose.verdict import TIME_CLASSES, Diagnosis, Remedy, TimeClass
+from perfzero.diagnose.verdict import TIME_CLASSES, Diagnosis, Fact, Remedy, TimeClass
 from perfzero.diagnose.wording import ALLOW_TF32, ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUTIONS
 from perfzero.report import settled as module
 from perfzero.report.line_advice import ADVICE
@@ -82,6 +82,30 @@ def test_a_condition_that_holds_is_said_with_its_layers_and_supposed_no_more(
         "NCHW in conv1 [256,3,224,224] NCHW bf16, layer1.*.conv2 [256,3,224,224] NCHW bf16 (train.py:41): "
         "32 % of the busy time, and transposes take 13 %."
     )
+
+
+@pytest.mark.parametrize(
+    ("launches", "also", "gain"),
+    [
+        (1_000.0, {}, (1 / 0.145, 1 / 0.109)),
+        (13_000.0, {}, (3.0, 71 / 13)),  # eager PyTorch launches 39,000 to 71,000 a second at most
+        (13_000.0, {"graph": Condition("graph", False, 0.0)}, (1 / 0.145, 1 / 0.109)),
+        (90_000.0, {}, (1 / 0.145, 1 / 0.109)),  # so many no host launches one by one
+    ],
+)
+def test_kernels_that_become_shorter_and_no_fewer_leave_the_host_to_launch_them(
+    starved: Diagnosis, launches: float, also: dict[Topic, Condition], gain: tuple[float, float]
+) -> None:
+    known = {"gr_active": 1.0, "launches_per_s": launches}
+    facts = {name: Fact(name, value, "", "info") for name, value in known.items()}
+    seen: dict[Topic, Condition] = {"pairwise": Condition("pairwise", True, 0.9, left=(0.01, 0.05))}
+    pairwise = Remedy("Subtract.", topic="pairwise")
+    before = replace(with_remedies(starved, pairwise), facts=facts)
+    verdict = settled(before, {**seen, **also}).verdict
+
+    assert verdict is not None
+    assert verdict.gain is not None
+    assert (verdict.gain.low, verdict.gain.high) == pytest.approx(gain)
 
 
 def test_a_remedy_whose_condition_does_not_hold_is_left_out(starved: Diagnosis) -> None:

@@ -19,6 +19,7 @@ bursts of 10 us lie in stretches of `STRETCH_S` and more.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -88,8 +89,13 @@ def _filled(
     few, many = e.split.interval(where)
     least = part * amdahl(few, recovered=1.0 - min(1.0, max(use / BOUND.value, at_most)))
     most = amdahl(many, recovered=1.0 - min(1.0, use))
-    launches = e.level("launches")
+    return at_host_pace(Gain(least, most, assumption), e.level("launches")), LIMIT_NAMES[name]
+
+
+def at_host_pace(gain: Gain, launches: float) -> Gain:
+    """*gain* of a program that goes on launching as many kernels, *launches* a second now; NaN: not known."""
+    least, most = gain.low, gain.high
     if launches < EAGER[0]:
-        least, most = (min(gain, rate / launches) for gain, rate in zip((least, most), EAGER, strict=True))
+        least, most = (min(end, rate / launches) for end, rate in zip((least, most), EAGER, strict=True))
     most = max(1.0, most)
-    return Gain(max(1.0, min(least, most)), most, assumption), LIMIT_NAMES[name]
+    return replace(gain, low=max(1.0, min(least, most)), high=most)

@@ -35,6 +35,7 @@ from perfzero.attribute.framework import framework
 from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, Activity
 from perfzero.attribute.parts import NOTEWORTHY, Condition, Part, Topic
 from perfzero.attribute.stacks import Cause, HostCauses
+from perfzero.diagnose.filling import at_host_pace
 from perfzero.diagnose.gain import LIMIT_NAMES, limit_after, middle
 from perfzero.diagnose.idle_shares import without_kernels
 from perfzero.diagnose.remedies import SEEN_ONLY
@@ -133,6 +134,9 @@ _WITH_BESIDE = frozenset({"chains", "activations"})
 
 OF_ALL_TIME: frozenset[Topic] = frozenset({"allocates"})
 """Topics whose share is of all time, not of the time that the GPU works."""
+
+_AS_MANY_LAUNCHES = frozenset({"activations", "alignment", "float64", "pairwise", "serial_gradient"})
+"""Topics whose remedies make kernels shorter and no fewer, so that the host sets the pace at last."""
 
 BECOMES: Mapping[str, str] = {"alignment": LIMIT_NAMES["tensor"]}
 """The limit of what a remedy leaves, by its topic, where that is another one than before."""
@@ -288,7 +292,9 @@ def settled(diagnosis: Diagnosis, seen: Mapping[Topic, Condition]) -> Diagnosis:
         return diagnosis
     active = diagnosis.facts.get("gr_active")
     busy = math.nan if active is None else active.value
-    return _changed(diagnosis, lambda finding: _settled(finding, seen, busy, diagnosis.shares))
+    launched = diagnosis.facts.get("launches_per_s")
+    launches = math.nan if launched is None or _is_graphed(seen) else launched.value
+    return _changed(diagnosis, lambda finding: _settled(finding, seen, busy, launches, diagnosis.shares))
 
 
 def with_lines(
@@ -412,7 +418,11 @@ def _answering(finding: Finding, answer: Answer) -> Remedy | None:
 
 
 def _settled(
-    finding: Finding, seen: Mapping[Topic, Condition], busy: float, shares: Mapping[TimeClass, float]
+    finding: Finding,
+    seen: Mapping[Topic, Condition],
+    busy: float,
+    launches: float,
+    shares: Mapping[TimeClass, float],
 ) -> Finding:
     if finding.rule == "memory_bound" and "traffic" in seen:
         finding = replace(finding, because=(*finding.because, _traffic(seen["traffic"])))
@@ -431,7 +441,7 @@ def _settled(
         elif condition.holds:
             alone = remedy.topic in _SEEN_ONLY
             place = sure if need or alone else supported if condition.topic in SUPPORTED else supposed
-            place.append(_named(remedy, condition, need, busy))
+            place.append(_named(remedy, condition, need, busy, launches))
     remedies = (*sorted(sure, key=_most, reverse=True), *supported, *supposed)
     if _is_compiled(seen) and any(map(_is_about_compiling, before)):
         already = say("compiled_already", share=text.percent(seen["compile"].beside))
@@ -462,6 +472,10 @@ def _not_done(remedies: Sequence[Remedy], seen: Mapping[Topic, Condition]) -> li
     rests = [(remedy, WITHOUT_COMPILER.get(remedy.text)) for remedy in left]
     kept = [(remedy, rest) for remedy, rest in rests if rest is None or rest.text not in said]
     return [remedy if rest is None else rest.of(remedy) for remedy, rest in kept]
+
+
+def _is_graphed(seen: Mapping[Topic, Condition]) -> bool:
+    return "graph" in seen and not seen["graph"].holds
 
 
 def _is_compiled(seen: Mapping[Topic, Condition]) -> bool:
@@ -529,7 +543,7 @@ def _most(remedy: Remedy) -> float:
     return 1.0 if remedy.gain is None else remedy.gain.high
 
 
-def _named(remedy: Remedy, condition: Condition, need: str, busy: float) -> Remedy:
+def _named(remedy: Remedy, condition: Condition, need: str, busy: float, launches: float) -> Remedy:
     fuses, beside = condition.topic == "chains", condition.topic in _WITH_BESIDE
     sentence = say(
         f"seen_{condition.topic}",
@@ -544,6 +558,8 @@ def _named(remedy: Remedy, condition: Condition, need: str, busy: float) -> Reme
         share = condition.share + (condition.beside if beside else 0.0)
         of = 1.0 if condition.topic in OF_ALL_TIME else busy
         gain = _gain(share * of, condition.left, SUPPOSING[condition.topic])
+        if gain is not None and condition.topic in _AS_MANY_LAUNCHES:
+            gain = at_host_pace(gain, launches)
     return replace(
         remedy,
         text=_for_its_families(remedy.text, condition),
