@@ -162,6 +162,7 @@ def thresholds_page() -> str:
         "",
         "Every number on which it depends what perfzero tells, with the reason it has this value,"
         " and who says so: a document, a measurement, or nobody but us.",
+        'Where that is "our choice", the reason is all there is, and may be argued with.',
         "",
         "Names of rules' thresholds are those that [rules.md](rules.md) gives in parentheses;"
         " they stand in `diagnose/thresholds.py`.",

@@ -19,11 +19,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfzero.counters import BY_NAME
+from perfzero.limits import CHOICE, H200, SIMULATED, Limit
 from perfzero.series.quantiles import median
 from perfzero.values import FloatArray, IntArray, Samples
 
@@ -47,7 +49,7 @@ CHANNELS = (
 ADDS_WORK = ("dram_read_bytes", "dram_write_bytes", "launches", "nvlink_rx_bytes", "nvlink_tx_bytes")
 """Channels whose bursts are work of the step's own: an optimizer, an exchange of gradients."""
 
-HOLE = 25.0
+HOLE: Annotated[float, Limit("ratio", CHOICE)] = 25.0
 """
 So many sample lengths between two starts end a stretch.
 
@@ -62,7 +64,7 @@ Samples looked at per table, the first of them: a bound for the memory, 17 minut
 Searching 300,000 samples takes 1.3 s. What counts by onsets has to end where the search for them did.
 """
 
-FLAT = 0.10
+FLAT: Annotated[float, Limit("ratio", H200)] = 0.10
 """
 A channel whose values span less than this share of their top carries no marks.
 
@@ -73,13 +75,13 @@ sampled every 2 ms shows 3 % of ripple with a period of 10 ms (H200).
 FEW = 8
 """Samples that may lie beyond the top and the bottom of a channel: steps are more often than that."""
 
-BAND = 0.2
+BAND: Annotated[float, Limit("ratio", CHOICE)] = 0.2
 """Half of the hysteresis, as a share of the distance between the two modes."""
 
-APART = 4.0
+APART: Annotated[float, Limit("standard deviations", CHOICE)] = 4.0
 """Modes nearer than so many standard deviations of the noise are told apart only after smoothing."""
 
-TWO_LEVELS = 10.0
+TWO_LEVELS: Annotated[float, Limit("ratio", SIMULATED)] = 10.0
 """
 Modes so many times as far apart as values scatter around each are levels, however often they change.
 
@@ -88,19 +90,19 @@ samples or less has no levels and reaches 8 (simulated); copies and products in 
 and more (H200).
 """
 
-MISSED = 0.1
+MISSED: Annotated[float, Limit("ratio", CHOICE)] = 0.1
 """A sample with less than this of the launches of both its neighbours has lost them, if the SMs worked on."""
 
-KINDS = 1.6
+KINDS: Annotated[float, Limit("ratio", CHOICE)] = 1.6
 """Pulses (and rests) come in two kinds when one kind is so many times as long as the other."""
 
 SAME = 1e-9
 """Values scaled to [0, 1] that differ by no more are the same."""
 
-MINORITY = 0.4
+MINORITY: Annotated[float, Limit("ratio", CHOICE)] = 0.4
 """An optimizer or an exchange takes less of the time than this."""
 
-FEWEST = 4
+FEWEST: Annotated[int, Limit("count", CHOICE)] = 4
 """A kind of pulse that came less often than this is no kind."""
 
 

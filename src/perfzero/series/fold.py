@@ -16,30 +16,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfzero.counters import BY_NAME
+from perfzero.limits import CHOICE, Limit
 from perfzero.series.quantiles import column_quantiles
 from perfzero.values import FloatArray, IntArray, Samples
 
 BINS = 64
 """Bins per step: phases of 2 % of a step can be told, and every bin still rests on many samples."""
 
-FEWEST_STEPS = 8
+FEWEST_STEPS: Annotated[int, Limit("count", CHOICE)] = 8
 """With fewer steps a profile shows what happened to happen in them."""
 
 MOST_STEPS = 2000
 """More, evenly chosen, would not change the mean, and take seconds where steps take a few milliseconds."""
 
-USUAL = (0.67, 1.5)
+USUAL: Annotated[tuple[float, float], Limit("ratio", CHOICE)] = (0.67, 1.5)
 """
 Steps from two thirds to one and a half of the median are alike enough to be laid over each other: a
 longer one holds something that is not in every step, or an onset that was missed.
 """
 
-COVERED = 0.5
+COVERED: Annotated[float, Limit("ratio", CHOICE)] = 0.5
 """A step counts for a bin if samples cover at least half of it."""
 
 ROUNDS = 12

@@ -16,35 +16,38 @@ have no mark of their own: several kernels in a row.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 
+from perfzero.limits import CHOICE, H200, SIMULATED, Limit
 from perfzero.values import FloatArray
 
-CLEAR = 0.6
+CLEAR: Annotated[float, Limit("ratio", SIMULATED)] = 0.6
 """Least autocorrelation of a step: noise reaches 0.2, one phase per step with 5 % jitter 0.7 (simulated)."""
 
-REPEATS = 8
+REPEATS: Annotated[int, Limit("count", CHOICE)] = 8
 """Fewer repetitions are found in noise too."""
 
-SHORTEST = 5
+SHORTEST: Annotated[int, Limit("count", CHOICE)] = 5
 """Samples per step: with fewer the shape of a step cannot be told from noise."""
 
-FRACTION = 0.85
+FRACTION: Annotated[float, Limit("ratio", CHOICE)] = 0.85
 """A whole fraction that explains this much of what the candidate explains is the better candidate."""
 
-BETWEEN = 0.6
+BETWEEN: Annotated[float, Limit("ratio", SIMULATED)] = 0.6
 """
 The same for both neighbours of a fraction of a few samples and a half: of steps of 5.5 samples the lags 5
 and 6 explain 0.74, and 11 explains 0.99 (simulated).
 """
 
-ALIAS = 0.25
+ALIAS: Annotated[float, Limit("ratio", CHOICE)] = 0.25
 """A peak this high below the shortest lag, as a share of the best, means that steps are shorter."""
 
-AGREE = 0.03
+AGREE: Annotated[float, Limit("ratio", CHOICE)] = 0.03
 """A lag is a multiple of another one to within 3 %."""
 
-FLAT = 0.10
+FLAT: Annotated[float, Limit("ratio", H200)] = 0.10
 """
 A channel that varies less than this around its mean carries no steps.
 

@@ -10,33 +10,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
+from perfzero.limits import CHOICE, SIMULATED, Limit
 from perfzero.series.anchors import Stretch, Train
 from perfzero.series.quantiles import median
 from perfzero.series.stats import robust_spread
 from perfzero.values import FloatArray
 
-FEWEST = 8
+FEWEST: Annotated[int, Limit("count", SIMULATED)] = 8
 """Intervals: with fewer, chance makes regular ones (of exponential intervals 8 in 1e4 do, simulated)."""
 
-REGULAR = 0.22
+REGULAR: Annotated[float, Limit("ratio", CHOICE)] = 0.22
 """Relative spread of single steps: 15 % of jitter estimated from 8 intervals; uniform lengths have 0.3."""
 
-EXPLAINED = 0.70
+EXPLAINED: Annotated[float, Limit("ratio", CHOICE)] = 0.70
 """Share of the time that regular intervals fill: a stall of 5 steps after every 20 leaves 0.76."""
 
-ALIKE = 0.03
+ALIKE: Annotated[float, Limit("ratio", CHOICE)] = 0.03
 """Trains tell of the same rhythm when their periods agree to 3 %."""
 
-OTHER = 1.4
+OTHER: Annotated[float, Limit("ratio", CHOICE)] = 1.4
 """Rhythms nearer than this factor are one, and the less complete of them has false or missing onsets."""
 
-IN_WINDOW = 3.0
+IN_WINDOW: Annotated[float, Limit("count", CHOICE)] = 3.0
 """Steps that fit into a stretch: shorter stretches prefer short steps (renewal theory: by jitter²/2 here)."""
 
-IN_BETWEEN = 0.75
+IN_BETWEEN: Annotated[float, Limit("ratio", CHOICE)] = 0.75
 """Share of the intervals between the onsets of a train that are regular, however long the others last."""
 
 

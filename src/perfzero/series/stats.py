@@ -14,9 +14,12 @@ from how much a step resembles the one before it (Politis and White, 2004, for a
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 
 from perfzero.counters import BY_NAME, SECTOR_BYTES
+from perfzero.limits import BY_DEFINITION, CHOICE, SIMULATED, Limit
 from perfzero.series.quantiles import median
 from perfzero.values import FloatArray, IntArray, Samples
 
@@ -26,13 +29,13 @@ REPLICATES = 400
 SEED = 20261129
 """Fixed: the same recording always gets the same interval."""
 
-WHOLE = 0.9
+WHOLE: Annotated[float, Limit("ratio", CHOICE)] = 0.9
 """Samples cover this much of a step that counts as seen: one sample may be lost, half of a step may not."""
 
-FEWEST_STEPS = 12
+FEWEST_STEPS: Annotated[int, Limit("count", SIMULATED)] = 12
 """A 95 % interval over steps with r = 0.5 held the truth in 88 % with 8 of them, in 90 % with 12."""
 
-NORMAL_95 = 1.959964
+NORMAL_95: Annotated[float, Limit("standard deviations", BY_DEFINITION)] = 1.959964
 """The central 95 % of a normal distribution end so many standard deviations from its mean."""
 
 BLOCK_MARGIN = 1.3

@@ -29,10 +29,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
+from perfzero.limits import CHOICE, H200, SIMULATED, Limit
 from perfzero.series.anchors import CHANNELS, Stretch, Train, stretches, trains
 from perfzero.series.course import has_own_course
 from perfzero.series.hidden import (
@@ -70,13 +71,13 @@ from perfzero.text import duration
 from perfzero.values import FloatArray, IntArray, Samples
 from perfzero.words.said import say
 
-DRIFTS = 8.0
+DRIFTS: Annotated[float, Limit("standard deviations", SIMULATED)] = 8.0
 """
 Medians of the four quarters of all beats that differ by so many of their standard errors drift: those of 10
 normal values each, whose errors are not well known either, do so in 1 of 1000 cases (simulated).
 """
 
-WHOLE = 0.5
+WHOLE: Annotated[float, Limit("ratio", CHOICE)] = 0.5
 """Work further from the median is that of two beats, or of none: an onset was missed, or false."""
 
 FALL_ALIKE = say("no_steps.groups")
@@ -85,37 +86,37 @@ BEGINS_NOWHERE = say("no_steps.no_beginning")
 
 BETWEEN_WAITS = say("no_steps.faster_between")
 
-MOSTLY = 0.4
+MOSTLY: Annotated[float, Limit("ratio", CHOICE)] = 0.4
 """A GPU that rests for more of the time works so little that a burst of work may be all of its work."""
 
-WANDER = 0.1
+WANDER: Annotated[float, Limit("ratio", CHOICE)] = 0.1
 """How far a repetition may come early or late, as a share of the step, when its course is followed."""
 
-SCATTERED = 0.6
+SCATTERED: Annotated[float, Limit("ratio", CHOICE)] = 0.6
 """Steps of equal work whose times scatter more come at random: their mean says little of the next one."""
 
-KNOWN = 0.1
+KNOWN: Annotated[float, Limit("ratio", H200)] = 0.1
 """
 To that part of itself a mean must be known, to either side, to be told. Of 38 real answers that were
 right the worst was known to 5 %; of a program whose steps change every second or two, to 16 %.
 """
 
-OTHER_WORK = 0.1
+OTHER_WORK: Annotated[float, Limit("ratio", CHOICE)] = 0.1
 """Share of such steps that may have done other work: an onset that two steps in a row hid from sight."""
 
-LOST = 0.05
+LOST: Annotated[float, Limit("ratio", CHOICE)] = 0.05
 """Share of lost samples beyond which equal work proves nothing: a lost one may have held a step's."""
 
-SAME_WORK = 0.06
+SAME_WORK: Annotated[float, Limit("ratio", CHOICE)] = 0.06
 """Spread of the work of equal steps whose times differ."""
 
-ONE_STEP = 0.2
+ONE_STEP: Annotated[float, Limit("ratio", CHOICE)] = 0.2
 """The work of one step, to that part of itself: half of it lies before a false onset."""
 
-STALLED = 0.5
+STALLED: Annotated[float, Limit("ratio", CHOICE)] = 0.5
 """An interval longer than the median by that share of it holds a stall beside the step."""
 
-SOME = 3
+SOME: Annotated[int, Limit("count", CHOICE)] = 3
 """The same where a pattern has to be told from beats of a few samples: fewer, for it may be short."""
 
 REPLICATES = 400

@@ -9,9 +9,11 @@ may be a part of a step. The model of which this is a part is in `perfzero.serie
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 
+from perfzero.limits import CHOICE, H200, SIMULATED, Limit
 from perfzero.series.anchors import Stretch
 from perfzero.series.rhythms import FEWEST, Rhythm
 from perfzero.values import FloatArray
@@ -22,34 +24,34 @@ MOST_MICRO = 64
 GROUPS = 5
 """So many steps of k beats show that work repeats every k beats."""
 
-REPEATS = 0.5
+REPEATS: Annotated[float, Limit("ratio", CHOICE)] = 0.5
 """Least correlation of the work per beat with that k beats on."""
 
-STANDS_OUT = 0.25
+STANDS_OUT: Annotated[float, Limit("ratio", CHOICE)] = 0.25
 """So much more than with k - 1 and k + 1 beats on."""
 
-MIXED = 0.25
+MIXED: Annotated[float, Limit("ratio", SIMULATED)] = 0.25
 """
 Beats whose work is of so varied proportions in two channels are not of one kind. Of 60 beats of forward and
 backward passes in turns, batches of random length, it was 0.36 and more with a fifth of the samples lost.
 """
 
-UNEVEN = 0.15
+UNEVEN: Annotated[float, Limit("ratio", CHOICE)] = 0.15
 """Work per beat that differs by this share of its median is other work; edges put it off by less."""
 
-SEEN = 0.7
+SEEN: Annotated[float, Limit("ratio", CHOICE)] = 0.7
 """
 Share of the samples of a beat that must be there for its work to count. With a fifth lost one by one, nearly
 every beat has as many; a hole of its own length hides an onset, so that two beats look like one.
 """
 
-ODD = 0.02
+ODD: Annotated[float, Limit("ratio", CHOICE)] = 0.02
 """Share of beats with other work that is forgiven: an evaluation or a checkpoint now and then."""
 
-ASIDE = 1.5
+ASIDE: Annotated[float, Limit("count", CHOICE)] = 1.5
 """So many samples from an onset, an edge is in another sample than a short kernel that began there."""
 
-NO_WORK = 0.1
+NO_WORK: Annotated[float, Limit("ratio", H200)] = 0.1
 """
 A sample this much less active than the most active one holds no work, be it what noise of 8 % leaves in it.
 Tiny kernels leave 0.2 to 0.3 (an unfused optimizer on an H200), and they are work.
