@@ -262,6 +262,15 @@ def test_a_copy_to_the_gpu_reads_nothing_back(starved: Diagnosis, text: str, cop
     assert remedies[0].seen
 
 
+def test_a_wait_before_late_launches_is_told_beside_what_makes_them_fewer(starved: Diagnosis) -> None:
+    graph = Remedy(say("try.graph"))
+    waits, launches = (told(starved, "launch_bound", host(a), graph) for a in ("synchronising", "launching"))
+
+    assert texts(waits) == [graph.text, say("try.read_less_there")]
+    assert waits[1].gain is not None
+    assert texts(launches) == [graph.text]
+
+
 def test_a_checkpoint_that_is_no_stall_can_go_to_a_thread_too(starved: Diagnosis) -> None:
     remedies = told(starved, "host_starved", host("checkpoint"), LOOK)
 

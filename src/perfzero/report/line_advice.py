@@ -159,6 +159,11 @@ ADVICE: tuple[Advice, ...] = (
         )
         for wait, text, needs in _INSTEAD_OF_WAITING
     ),
+    # Launches that come too late in one part do so where a wait has taken the host's lead.
+    Advice(
+        Remedy(say("try.read_less_there"), (), _GPU_UP),
+        frozenset({"launch_bound"}), frozenset({"synchronising"}), "after",
+    ),
     Advice(Remedy(say("try.other_process"), (), _GPU_UP), frozenset({"launch_bound"}), frozenset({"gil"})),
     Advice(
         Remedy(say("try.no_timing"), (say("need.benchmark_on"),), _GPU_UP),
