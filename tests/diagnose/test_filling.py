@@ -37,7 +37,7 @@ def test_a_long_kernel_on_few_sms_gains_what_the_others_can_do_up_to_the_roof() 
 
     assert small.remedies[0].text == SPLIT
     assert small.gain is not None
-    assert small.gain.low == pytest.approx(0.85 / (0.05 + 0.95 * 0.25), rel=0.03)
+    assert small.gain.low == pytest.approx(1 / (0.05 + 0.95 * 0.25 / 0.85), rel=0.03)
     assert small.gain.high == pytest.approx(1 / (0.05 + 0.95 * 0.15), rel=0.03)
     assert small.next_limit == say("limit.memory")
 

@@ -42,7 +42,7 @@ STRETCH_S: Annotated[float, Limit("seconds", CHOICE)] = 100e-6
 """Of work on few SMs; a single kernel of five times the length that hides its launch."""
 
 MERGING: Annotated[float, Limit("ratio", CHOICE)] = 0.85
-"""Of the least gain of spreading a kernel over all SMs, what is left when its parts are put together."""
+"""Of the speed of a kernel that is spread over all SMs, what is left when its parts are put together."""
 
 LEAST_USE: Annotated[float, Limit("ratio", CHOICE)] = 0.01
 """Of a roof. What uses less than a hundredth of everything is limited by something that nobody sees."""
@@ -87,7 +87,7 @@ def _filled(
     name = max(known, key=known.__getitem__, default="memory")
     use = known.get(name, LEAST_USE)
     few, many = e.split.interval(where)
-    least = part * amdahl(few, recovered=1.0 - min(1.0, max(use / BOUND.value, at_most)))
+    least = amdahl(few, recovered=1.0 - min(1.0, max(use / BOUND.value, at_most) / part))
     most = amdahl(many, recovered=1.0 - min(1.0, use))
     return at_host_pace(Gain(least, most, assumption), e.level("launches")), LIMIT_NAMES[name]
 

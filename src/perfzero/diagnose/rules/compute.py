@@ -184,7 +184,7 @@ def small_grid(e: Evidence) -> Finding | None:
         speedup=(2.0, 1.0 / sm if sm > 0 else math.inf),
         assumption=say("gain.batched"),
     )
-    remedies, becomes = remedies_for("small_grid", e), None
+    remedies, becomes, saves = remedies_for("small_grid", e), None, gain.middle(expected)
     spread = filling.spread(e)
     if spread is not None:
         (expected, becomes), stopped = spread, None
@@ -202,6 +202,7 @@ def small_grid(e: Evidence) -> Finding | None:
         remedies=remedies,
         next_limit=stopped or gain.next_limit(e, expected, eased=("small_grid",), becomes=becomes),
         eased=("small_grid",),
+        saves=saves,  # what is usual, also where more is known of these kernels
     )
 
 
@@ -286,9 +287,8 @@ def latency_bound(e: Evidence) -> Finding | None:
     )
     remedies, next_limit = with_batch(remedies_for("latency_bound", e)), None
     more = filling.more_warps(e)
-    saves: float | None = gain.middle(usual)
     if more is not None:
-        expected, saves = more[0], None
+        expected = more[0]
         remedies = with_first(remedies, say("try.more_under_way"))
         next_limit = gain.next_limit(e, expected, eased=("latency",), becomes=more[1])
     rates = e.rates
@@ -313,7 +313,7 @@ def latency_bound(e: Evidence) -> Finding | None:
         remedies=remedies,
         next_limit=next_limit or stopped or gain.next_limit(e, usual, eased=("latency",)),
         eased=("latency",),
-        saves=saves,
+        saves=gain.middle(usual),
     )
 
 
