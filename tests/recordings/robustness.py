@@ -46,9 +46,18 @@ Outcome = Literal["held", "unsure", "moved"]
 
 
 def recordings() -> tuple[str, ...]:
-    """The cases whose recordings lie here, and those of the zoo, as `zoo/k04`."""
-    zoo = (f"zoo/{path.parent.name}" for path in sorted(ZOO.glob("*/base")))
-    return tuple(name for name in (*CASES, *zoo) if (folder_of(name) / "manifest.json").is_file())
+    """All of them."""
+    return (*recordings_here(), *recordings_of_the_zoo())
+
+
+def recordings_here() -> tuple[str, ...]:
+    """The cases whose recordings lie here."""
+    return tuple(name for name in CASES if (folder_of(name) / "manifest.json").is_file())
+
+
+def recordings_of_the_zoo() -> tuple[str, ...]:
+    """Those of the zoo, as `zoo/k04`."""
+    return tuple(f"zoo/{path.parents[1].name}" for path in sorted(ZOO.glob("*/base/manifest.json")))
 
 
 def folder_of(name: str) -> Path:

@@ -1,0 +1,27 @@
+"""Recordings of the zoo, perturbed; what must hold then is said in `tests/recordings/test_perturbed.py`."""
+
+from __future__ import annotations
+
+import pytest
+
+from recordings.robustness import PERTURBATIONS, recordings_of_the_zoo
+from recordings.test_perturbed import hold_the_page_to, hold_to_the_cause, hold_to_the_step
+
+every_recording = pytest.mark.parametrize("name", recordings_of_the_zoo())
+every_perturbation = pytest.mark.parametrize("perturbation", PERTURBATIONS)
+
+
+@every_perturbation
+@every_recording
+def test_the_first_cause_holds_or_becomes_unsure(name: str, perturbation: str):
+    hold_to_the_cause(name, perturbation)
+
+
+@every_perturbation
+@every_recording
+def test_a_step_time_vanishes_rather_than_be_wrong(name: str, perturbation: str):
+    hold_to_the_step(name, perturbation)
+
+
+def test_the_page_tells_of_all_that_moved():
+    hold_the_page_to(recordings_of_the_zoo())
