@@ -55,6 +55,22 @@ def test_what_is_read_once_is_the_healthy_answer_still() -> None:
     assert (once.severity, once.gain) == ("info", None)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "tensor"),
+    [
+        (0.5, 0.33),  # longer than any product
+        (0.05, 0.1),  # 24 operations a byte: weights read for some requests, not tiles of a product
+    ],
+)
+def test_a_kernel_that_stays_for_many_steps_reads_its_weights_in_each(seconds: float, tensor: float) -> None:
+    """As one that decodes a whole answer does: it reads more than there is, and in no bad order."""
+    stays = found(
+        "memory_bound", reading(seconds, 0.95, **{**PRODUCT, "tensor_active": tensor}), memory_used=8e9
+    )
+
+    assert (stays.severity, stays.gain) == ("info", None)
+
+
 def test_sums_that_pass_over_the_same_data_are_no_products() -> None:
     sums = found("memory_bound", reading(0.05, 0.95, fma_active=0.1), memory_used=8e9)
 
@@ -68,6 +84,25 @@ def test_weights_read_in_kernels_of_microseconds_serve_more_requests_at_a_time()
     assert short.gain == short.remedies[0].gain
     assert short.gain is not None
     assert (short.gain.low, short.gain.high) == pytest.approx((8 / 1.5, 8.0))
+
+
+def test_more_requests_at_a_time_compute_as_much_each_so_the_pipes_allow_no_more() -> None:
+    """A search among neighbours: the FP32 pipe is at half of its peak, and at 54 % of its roof."""
+    search = found("latency_bound", reading(5e-4, 0.3, launches=40, fma_active=0.25))
+    batch = next(r.gain for r in search.remedies if r.text == BATCH)
+
+    assert batch is not None
+    assert (batch.low, batch.high) == pytest.approx((0.6 * 0.93 / 0.25, 0.93 / 0.25), rel=0.02)
+    assert say("limit.fma") in batch.assumption
+
+
+def test_nor_does_the_l2_allow_more_than_is_asked_of_it_beside_the_weights() -> None:
+    beside = {"l2_sectors": (0.3 * ROOF + 0.3 * L2_ROOF) / 32}
+    more = found("latency_bound", reading(5e-4, 0.3, launches=40, **beside))
+    batch = next(r.gain for r in more.remedies if r.text == BATCH)
+
+    assert batch is not None
+    assert batch.high == pytest.approx(1 / (0.3 + 0.3 * ROOF / L2_ROOF / 8), rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -142,3 +177,12 @@ def test_three_programs_take_two_thirds_of_the_turns() -> None:
 
     assert three.gain is not None
     assert three.gain.high == pytest.approx(3 / 0.915, rel=0.01)
+
+
+@pytest.mark.parametrize("processes", [5.0, 8.0])
+def test_programs_that_only_hold_a_context_take_no_turns(processes: float) -> None:
+    """Notebooks that rest beside one program that works: the least is what two programs share."""
+    many = shared(0.085, processes=processes)
+
+    assert many.gain is not None
+    assert (many.gain.low, many.gain.high) == pytest.approx((1 / 0.625, processes / 0.915), rel=0.01)

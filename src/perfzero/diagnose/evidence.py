@@ -19,7 +19,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from perfzero.counters import BY_NAME
+from perfzero.counters import BY_NAME, SECTOR_BYTES
 from perfzero.diagnose.idle_shares import NOWHERE, IdleShares, data_late, share_out_idle
 from perfzero.diagnose.roofs import Roofs, roofs_of
 from perfzero.diagnose.split import AT, Rates, Split, split_time
@@ -182,6 +182,11 @@ class Evidence:
     def pcie_share(self) -> float:
         """The busier direction of PCIe as a share of the link's practical roof, over all time."""
         return float(np.fmax(self.level("pcie_rx_bytes"), self.level("pcie_tx_bytes"))) / self.roofs.pcie
+
+    @property
+    def l2_share(self) -> float:
+        """What the SMs ask of the L2 as a share of its practical roof, over all time."""
+        return self.level("l2_sectors") * SECTOR_BYTES / self.roofs.l2
 
     @property
     def l2_hit(self) -> float:

@@ -43,6 +43,7 @@ LIMIT_NAMES: Mapping[str, str] = {
     "cores": say("limit.cores"),
     "copy": say("limit.copy"),
     "communication": say("limit.communication"),
+    "l2": say("limit.l2"),
     "small_grid": say("limit.small_grid"),
     "latency": say("limit.latency"),
     "idle": say("limit.idle"),
@@ -158,10 +159,10 @@ def expect(
     """
     low = min(lowest, amdahl(share, recovered=recovered[0], speedup=speedup[0]))
     high = amdahl(share, recovered=recovered[1], speedup=speedup[1])
-    return _capped(e, low, high, assumption=assumption, traffic=traffic, also=also)
+    return capped(e, low, high, assumption=assumption, traffic=traffic, also=also)
 
 
-def _capped(
+def capped(
     e: Evidence,
     low: float,
     high: float,
@@ -170,6 +171,7 @@ def _capped(
     traffic: Mapping[str, float] | None = None,
     also: Mapping[str, float] | None = None,
 ) -> tuple[Gain, str | None]:
+    """From *low* to *high*, or to what `cap` allows, and the resource that stops it (None: nothing does)."""
     most, name = cap(e, traffic=traffic, also=also)
     stopped = LIMIT_NAMES[name] if name is not None and most < high else None
     text = (
@@ -194,7 +196,7 @@ def graph(e: Evidence, idle: float) -> tuple[Gain, str | None]:
     left = (1.0 - idle) * min(1.0, longest / kernel) + idle * (1.0 - RECOVER_GRAPH[0])
     high = max(amdahl(idle, recovered=RECOVER_GRAPH[1]), 1.0 / (e.level("launches") * shortest))
     text = say("gain.graph", least=duration(shortest))
-    return _capped(e, min(high, 1.0 / left), high, assumption=text)
+    return capped(e, min(high, 1.0 / left), high, assumption=text)
 
 
 def fewer_launches(e: Evidence, idle: float) -> Gain:

@@ -4,20 +4,23 @@ Programs that read much more than they write: what is read, and how it could be 
 Weights, once for each step    the healthy answer where memory is at its roof (`rules/memory.py`). In kernels
                                of some microseconds it is not, and then requests that are computed together
                                read them once for all: `BATCH` times as many take the same time at least, for
-                               all bytes are read as before, and `GROWS` times as long at most
+                               all bytes are read as before, and `GROWS` times as long at most. Each is
+                               computed as before, so nothing else passes its roof
 The same data several times    a mean kernel that reads more than all the memory in use fetches some of it
                                again: tiles of a product whose order shares neither rows nor columns. In
                                another order memory is no limit, and what is used most after it is, at `BOUND`
-                               of its roof to all of it
+                               of its roof to all of it. A kernel that stays for many steps reads its
+                               weights in each, in whatever order, and makes little of them (`TILE`)
 """
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
-from perfzero.counters import SECTOR_BYTES
+from perfzero import hardware
 from perfzero.diagnose.evidence import Evidence
-from perfzero.diagnose.gain import uses
+from perfzero.diagnose.gain import cap, capped, uses
 from perfzero.diagnose.thresholds import BOUND, READ_ONLY, SUBSTANTIAL, TENSOR_UNUSED, TINY_KERNEL
 from perfzero.diagnose.verdict import Gain
 from perfzero.limits import CHOICE, Limit
@@ -28,6 +31,15 @@ BATCH: Annotated[int, Limit("count", CHOICE)] = 8
 
 GROWS: Annotated[float, Limit("ratio", CHOICE)] = 1.5
 """By which a step takes longer with `BATCH` requests: other kernels, and what is read for each of them."""
+
+LONGEST_PRODUCT_S: Annotated[float, Limit("seconds", CHOICE)] = 0.2
+"""Of a product: at 600 TFLOP/s one of 39,000 rows, columns and depth. What takes longer holds a loop."""
+
+TILE: Annotated[float, Limit("ratio", CHOICE)] = 32.0
+"""
+Operations of 16 bits for each byte that is read: what a tile of 64 rows and 64 columns makes of it. Those of
+narrower tiles, or of weights for less than 64 requests at a time, are fewer.
+"""
 
 
 def read_only(e: Evidence) -> bool:
@@ -42,15 +54,19 @@ def reads_again(e: Evidence) -> bool:
 
 
 def products_read_again(e: Evidence) -> bool:
-    """Products do: the tensor cores work with what is read again."""
-    return read_only(e) and e.while_busy("tensor_active") >= TENSOR_UNUSED.value and reads_again(e)
+    """Products do: the tensor cores work with what is read again, as much as tiles make of it."""
+    works = read_only(e) and e.while_busy("tensor_active") >= TENSOR_UNUSED.value
+    # A kernel that stays for many steps, as some that decode do, reads its weights in each of them.
+    stays = e.mean_kernel_s > LONGEST_PRODUCT_S
+    clock = e.clock_hz if e.clock_hz > 0 else (e.gpu.sm_clock_max_hz or math.nan)
+    flops = e.level("tensor_active") * hardware.peak_flops(e.gpu, "bf16", clock)
+    return works and reads_again(e) and not stays and not flops < TILE * e.level("dram_read_bytes")
 
 
 def shared_tiles(e: Evidence) -> Gain:
     """What another order of tiles may gain where memory is the limit of products."""
     used = {name: use for name, use in uses(e).items() if name != "memory"}
-    l2 = e.level("l2_sectors") * SECTOR_BYTES / e.roofs.l2
-    most = 1.0 / max([*used.values(), *([l2] if l2 > 0 else [])], default=1.0)
+    most = 1.0 / max([*used.values(), *([e.l2_share] if e.l2_share > 0 else [])], default=1.0)
     return Gain(max(1.0, BOUND.value * most), max(1.0, most), say("gain.shared_tiles"))
 
 
@@ -59,6 +75,17 @@ def reads_in_short_kernels(e: Evidence) -> bool:
     return read_only(e) and e.dram_share >= SUBSTANTIAL.value and e.mean_kernel_s < TINY_KERNEL.value
 
 
-def batched() -> Gain:
-    """What `BATCH` requests together gain for each where weights are read for one at a time."""
-    return Gain(BATCH / GROWS, float(BATCH), say("gain.read_once", requests=BATCH))
+def batched(e: Evidence) -> Gain:
+    """
+    What `BATCH` requests together gain for each where weights are read for one at a time.
+
+    Each computes as much as now, so the other resources allow `BOUND` of their roof at least, and all of it
+    at most.
+    """
+    read = e.level("dram_read_bytes") / e.roofs.l2
+    l2 = e.l2_share - read * (1.0 - 1.0 / BATCH)
+    shared = {"memory": 1.0 / BATCH}
+    most, _ = cap(e, traffic=shared, also={"l2": l2})
+    low = max(1.0, min(BATCH / GROWS, BOUND.value * most))
+    text = say("gain.read_once", requests=BATCH)
+    return capped(e, low, float(BATCH), assumption=text, traffic=shared, also={"l2": l2})[0]

@@ -135,8 +135,8 @@ def one_at_a_time(e: Evidence) -> bool:
 
 
 def few_warps(e: Evidence) -> bool:
-    """An SM has so few warps that nobody works while they wait."""
-    return e.while_busy("warps_active") < FEW_WARPS.value
+    """An SM has so few warps that nobody works while they wait, and it is not the link that they wait for."""
+    return e.while_busy("warps_active") < FEW_WARPS.value and not reads_host(e)
 
 
 def reads_host(e: Evidence) -> bool:
@@ -823,12 +823,13 @@ def offers_for(rule: str, e: Evidence) -> tuple[Offer, ...]:
     return tuple(offer for offer in OFFERS if offer.rule == rule and offer.applies(e))
 
 
-def with_first(remedies: tuple[Remedy, ...], text: str) -> tuple[Remedy, ...]:
-    """*remedies*, the one that says *text* before the others, if it is among them."""
-    return tuple(sorted(remedies, key=lambda remedy: remedy.text != text))
+def with_first(remedies: tuple[Remedy, ...], text: str, *, needs: tuple[str, ...] = ()) -> tuple[Remedy, ...]:
+    """*remedies*, the one that says *text* before the others, if it is among them, and needs *needs* too."""
+    named = (replace(r, needs=(*r.needs, *needs)) if r.text == text else r for r in remedies)
+    return tuple(sorted(named, key=lambda remedy: remedy.text != text))
 
 
-def with_batch(remedies: tuple[Remedy, ...]) -> tuple[Remedy, ...]:
+def with_batch(e: Evidence, remedies: tuple[Remedy, ...]) -> tuple[Remedy, ...]:
     """*remedies*, of which that of more requests at a time has a gain of its own."""
     more = say("try.larger_batch")
-    return tuple(replace(r, gain=batched()) if r.text == more else r for r in remedies)
+    return tuple(replace(r, gain=batched(e)) if r.text == more else r for r in remedies)

@@ -188,7 +188,7 @@ def small_grid(e: Evidence) -> Finding | None:
     spread = filling.spread(e)
     if spread is not None:
         (expected, becomes), stopped = spread, None
-        remedies = with_first(remedies, say("try.split_kernels"))
+        remedies = with_first(remedies, say("try.split_kernels"), needs=(say("need.work_for_all"),))
     smi = e.level("smi_utilization")
     myth = say("small_grid.smi", smi=percent(smi)) if math.isfinite(smi) else ""
     return Finding(
@@ -285,7 +285,7 @@ def latency_bound(e: Evidence) -> Finding | None:
         recovered=(RECOVER_LATENCY[0], RECOVER_UNKNOWN),
         assumption=say("gain.better_kernels"),
     )
-    remedies, next_limit = with_batch(remedies_for("latency_bound", e)), None
+    remedies, next_limit = with_batch(e, remedies_for("latency_bound", e)), None
     more = filling.more_warps(e)
     if more is not None:
         expected = more[0]

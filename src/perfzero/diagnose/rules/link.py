@@ -27,6 +27,9 @@ Of the time, in which an H200 switched between two programs that both had work a
 LEAST_TURNS: Annotated[float, Limit("ratio", CHOICE)] = 0.75
 """Of the turns that the others get in equal shares, at least."""
 
+LEAST_PROGRAMS = 2.0
+"""That take turns: the observed one and another."""
+
 
 def comm_exposed(e: Evidence) -> Finding | None:
     """Collectives with nothing to overlap them: busy links, few SMs."""
@@ -112,10 +115,12 @@ def _alone(e: Evidence, switching: float) -> Gain:
     What the program may gain by itself on the GPU: the turns of the others, and the switches.
 
     Where all have work all the time they switch for `EQUAL_TURNS` of it; with less some of them rest for a
-    part of it, and what a part is is known to within half and twice.
+    part of it, and what a part is is known to within half and twice. Those that only hold a context, as idle
+    notebooks do, take no turns: one other has work at least, and all of them at most.
     """
-    programs = max(2.0, float(np.nan_to_num(e.level("processes"))))
-    others, part = 1.0 - 1.0 / programs, switching / EQUAL_TURNS
-    low = amdahl(1.0, recovered=others * min(1.0, part) * LEAST_TURNS)
-    high = amdahl(1.0, recovered=others * min(1.0, 2.0 * part)) / (1.0 - min(switching, EQUAL_TURNS))
+    programs = max(LEAST_PROGRAMS, float(np.nan_to_num(e.level("processes"))))
+    part = switching / EQUAL_TURNS
+    few, many = (1.0 - 1.0 / count for count in (LEAST_PROGRAMS, programs))
+    low = amdahl(1.0, recovered=few * min(1.0, part) * LEAST_TURNS)
+    high = amdahl(1.0, recovered=many * min(1.0, 2.0 * part)) / (1.0 - min(switching, EQUAL_TURNS))
     return Gain(low, high, say("gain.equal_turns", programs=f"{programs:.0f}"))

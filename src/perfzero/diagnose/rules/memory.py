@@ -73,7 +73,7 @@ def memory_bound(e: Evidence) -> Finding | None:
         traffic={"memory": 0.0},
         assumption=say("gain.fused_all") if streaming else say("gain.fused_or_halved"),
     )
-    severity, remedies = _severity(e, share), with_batch(remedies_for("memory_bound", e))
+    severity, remedies = _severity(e, share), with_batch(e, remedies_for("memory_bound", e))
     if again:
         expected, stopped = reading.shared_tiles(e), None
         remedies = with_first(remedies, say("try.tile_order"))

@@ -154,6 +154,7 @@ REMEDIES: Mapping[str, str] = {
     "need.latency_may_grow": "latency per request may grow",
     "try.side_by_side": "Run independent work side by side: several streams, or several processes under MPS.",
     "need.independent_work": "there is independent work",
+    "need.work_for_all": "the kernels have independent work for all SMs, and are no chain of steps",
     "try.split_kernels": (
         "Use kernels that split the long dimension (split-K, split-KV), or fuse the small ones: "
         "torch.compile."

@@ -115,7 +115,7 @@ VERDICTS: Mapping[str, str] = {
     ),
     "gain.read_once": (
         "{requests} requests together read the weights once for all of them, in the time of one or half as "
-        "long again"
+        "long again, as far as the rest that they use allows"
     ),
     "memory.read_again": (
         "a kernel reads more than all the memory that is in use, {used}, so the same data several times"
@@ -123,7 +123,14 @@ VERDICTS: Mapping[str, str] = {
     "gain.spread": (
         "the kernels have work for all SMs, each works as fast as those that have some now, or up to the roof"
     ),
-    "gain.under_way": "with enough under way kernels use what they use most at 60 % of its roof to all of it",
+    "gain.under_way": (
+        "a tenth of that time goes at least; if the kernels have enough to do, more under way takes them up "
+        "to the roof of what they use most"
+    ),
+    "gain.spread_alone": (
+        "a block alone may be one long chain, of whose time a tenth goes; if it has work for all SMs, all do "
+        "what it does, up to the roof"
+    ),
     "gain.batched": "20 to 80 % of that time can be batched, overlapped or fused",
     "small_grid.smi": "; nvidia-smi says {smi}",
     "small_grid.title": "The kernels are too small for this GPU {share} of the time.",
@@ -220,7 +227,7 @@ VERDICTS: Mapping[str, str] = {
     "shared.others": "other processes hold a context: pid {pids}",
     "shared.switching": "switching between programs takes {share} of the time; gr_active counts it as work",
     "shared.title": "The GPU is shared with other programs.",
-    "gain.equal_turns": "each of {programs} programs takes an equal turn at most",
+    "gain.equal_turns": "one other program has work at least, all {programs} take equal turns at most",
     "rival.launch_bound": "Launches that come too late",
     "rival.sync_bound": "Waiting for results of the GPU",
     "rival.input_starved": "Waiting for data",
@@ -292,6 +299,7 @@ VERDICTS: Mapping[str, str] = {
     "limit.memory": "memory bandwidth",
     "limit.tensor": "the tensor cores",
     "limit.fma": "the FP32 pipes",
+    "limit.l2": "the bandwidth of the L2",
     "limit.pcie": "the PCIe link",
     "limit.cores": "the CPU cores of the host",
     "limit.copy": "the copies between host and GPU",

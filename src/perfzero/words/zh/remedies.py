@@ -118,6 +118,7 @@ REMEDIES: Mapping[str, str] = {
     "need.latency_may_grow": "单个请求的延迟可以变长",
     "try.side_by_side": "并行运行独立的工作：多个流，或在 MPS 下多个进程。",
     "need.independent_work": "有独立的工作",
+    "need.work_for_all": "内核有足够分给所有 SM 的独立工作，而不是一串先后相依的步骤",
     "try.split_kernels": "使用切分长维度的内核（split-K、split-KV），或融合小内核：torch.compile。",
     "try.nsight_compute": "找出耗时的内核，用 Nsight Compute 看其中一个：停滞、占用率、访存模式。",
     "worked.towards_roof": "某种资源向其屋顶靠近。",
