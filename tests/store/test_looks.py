@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from perfzero.store import RecordingWriter
 from perfzero.store.reader import open_recording
 from perfzero.store.schema import EVENTS, is_ours
 from perfzero.store.trim import trim
-from perfzero.values import Look
+from perfzero.values import FullCollection, Look
+from perfzero.words.said import say
 
 MS = 1_000_000
 START_NS = 1_700_000_000_000_000_000
@@ -103,9 +105,6 @@ def test_without_a_look_nothing_is_left_out(new_writer, table) -> None:
         {"pid": 0, "file": ""},
         {"end_ns": 0},
         {"steps_ns": "now"},
-        {"collections": [{"end_ns": 5, "length_s": 0.5}], "watched_s": 0.4},
-        {"collections": [{"end_ns": 5, "length_s": -0.5}], "watched_s": 0.4},
-        {"watched_s": -1.0},
     ],
 )
 def test_a_look_that_cannot_be_is_a_damaged_line(new_writer, table, changes: dict[str, Any]) -> None:
@@ -117,6 +116,46 @@ def test_a_look_that_cannot_be_is_a_damaged_line(new_writer, table, changes: dic
 
     assert recording.looks == ()
     assert "1 damaged lines" in recording.doubts[0]
+
+
+SEEN = {"collections": [{"end_ns": 5, "length_s": 0.25}], "watched_s": 0.4}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"collections": [{"end_ns": 5, "length_s": 0.5}], "watched_s": 0.4},
+        {"collections": [{"end_ns": 5, "length_s": -0.5}], "watched_s": 0.4},
+        {"collections": [{"end_ns": 5}], "watched_s": 0.4},
+        {"collections": 3, "watched_s": 0.4},
+        {"collections": [], "watched_s": -1.0},
+        {"collections": [], "watched_s": "long"},
+    ],
+)
+def test_a_look_stays_with_its_trace_where_what_it_tells_of_the_collector_cannot_be(
+    new_writer, table, changes: dict[str, Any]
+) -> None:
+    whole = look(20, 30)
+    path = recorded(new_writer, table, whole)
+    line = json.loads((path / EVENTS).read_text())
+    (path / EVENTS).write_text(json.dumps(line | changes) + "\n" + json.dumps(line | SEEN) + "\n")
+    recording = open_recording(path)
+
+    assert recording.looks == (
+        whole,
+        replace(whole, collections=(FullCollection(5, 0.25),), watched_s=0.4),
+    )
+    assert recording.doubts == (say("file.damaged_collections", events=EVENTS, count=1),)
+
+
+def test_a_look_that_cannot_be_is_none_whatever_it_tells_of_the_collector(new_writer, table) -> None:
+    path = recorded(new_writer, table, look(20, 30))
+    line = json.loads((path / EVENTS).read_text()) | {"pid": 0, "collections": 3}
+    (path / EVENTS).write_text(json.dumps(line) + "\n")
+    recording = open_recording(path)
+
+    assert recording.looks == ()
+    assert recording.doubts == (say("file.damaged_lines", events=EVENTS, count=1),)
 
 
 def test_a_trimmed_recording_knows_when_the_look_was_whose_trace_is_none(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -302,7 +302,7 @@ class _Events:
         self.notes: list[Note] = []
         self.looks: list[Look] = []
         self.doubts: list[str] = []
-        self._damaged = self._unknown = 0
+        self._damaged = self._unknown = self._uncollected = 0
         try:
             with open_regular(folder / EVENTS) as file:
                 text = file.read(MAX_EVENTS_BYTES + 1)
@@ -321,6 +321,8 @@ class _Events:
                 self._add(line)
         if self._damaged:
             self.doubts.append(say("file.damaged_lines", events=EVENTS, count=self._damaged))
+        if self._uncollected:
+            self.doubts.append(say("file.damaged_collections", events=EVENTS, count=self._uncollected))
         if self._unknown:
             self.doubts.append(say("file.unknown_events", events=EVENTS, count=self._unknown))
         if rest and len(text) <= MAX_EVENTS_BYTES:
@@ -335,7 +337,7 @@ class _Events:
             elif event == "gap":
                 self.gaps.append(_checked(decode(Gap, value, where=event), lambda g: g.end_ns >= g.start_ns))
             elif event == "look" and len(self.looks) < MAX_LOOKS:
-                self.looks.append(_checked(decode(Look, value, where=event), _is_look))
+                self._add_look(value)
             elif event == "note":
                 self.notes.append(decode(Note, value, where=event))
             elif isinstance(event, str):
@@ -345,6 +347,16 @@ class _Events:
         except ValueError:
             self._damaged += 1
 
+    def _add_look(self, value: Mapping[str, object]) -> None:
+        """A look, without what it tells of the garbage collector where that cannot be. Raises ValueError."""
+        without = {name: said for name, said in value.items() if name not in ("collections", "watched_s")}
+        rest = _checked(decode(Look, without, where="look"), _is_look)
+        try:
+            self.looks.append(_checked(decode(Look, value, where="look"), _is_collected))
+        except ValueError:
+            self.looks.append(rest)
+            self._uncollected += 1
+
 
 def _is_window(w: Window) -> bool:
     return w.end_ns >= w.start_ns and w.period_ns > 0 and w.samples >= 0 and w.lost >= 0
@@ -352,9 +364,11 @@ def _is_window(w: Window) -> bool:
 
 def _is_look(look: Look) -> bool:
     # The name of a file is not taken from the content of another one, but from the process.
-    collected = look.watched_s >= 0 and all(0 <= one.length_s <= look.watched_s for one in look.collections)
-    whose = look.pid > 0 and look.file in ("", look_name(look.pid))
-    return look.end_ns >= look.start_ns and whose and collected
+    return look.end_ns >= look.start_ns and look.pid > 0 and look.file in ("", look_name(look.pid))
+
+
+def _is_collected(look: Look) -> bool:
+    return look.watched_s >= 0 and all(0 <= one.length_s <= look.watched_s for one in look.collections)
 
 
 def _checked(event: _Event, holds: Callable[[_Event], bool]) -> _Event:

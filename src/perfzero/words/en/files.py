@@ -80,6 +80,9 @@ FILES: Mapping[str, str] = {
     "file.events_unreadable": "{events} cannot be read, so windows, gaps and notes are unknown: {why}.",
     "file.events_long": "{events} is too long; only its first {size} MiB were read.",
     "file.damaged_lines": "{events}: {count} damaged lines were skipped.",
+    "file.damaged_collections": (
+        "{events}: what {count} looks say of Python's garbage collector is damaged and was left out."
+    ),
     "file.unknown_events": "{events}: {count} events of a kind unknown here were skipped.",
     "file.ends_in_line": "{events} ends in the middle of a line; only that line is lost.",
     "file.is_link": "it is a link, which a recording never holds",

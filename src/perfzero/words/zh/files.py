@@ -77,6 +77,7 @@ FILES: Mapping[str, str] = {
     "file.events_unreadable": "{events} 无法读取，所以窗口、空缺和备注未知：{why}。",
     "file.events_long": "{events} 太长；只读取了前 {size} MiB。",
     "file.damaged_lines": "{events}：跳过了 {count} 行损坏的内容。",
+    "file.damaged_collections": "{events}：{count} 次深入观察中关于 Python 垃圾回收的内容已损坏，未采用。",
     "file.unknown_events": "{events}：跳过了 {count} 个这里不认识的事件。",
     "file.ends_in_line": "{events} 在一行中间结束；只丢失这一行。",
     "file.is_link": "它是链接，录制里从不含链接",
