@@ -10,7 +10,7 @@ import pytest
 from called import BF16, DOUBLE, FLOAT
 from hand_written_program import Program
 from perfzero.attribute.conditions import conditions
-from perfzero.attribute.narrower import BY_CHANNEL, MOVED, ON_PIPE, ON_TENSOR_CORES, UNKNOWN_DOUBLE
+from perfzero.attribute.narrower import BY_CHANNEL, KEPT, MOVED, ON_PIPE, ON_TENSOR_CORES, UNKNOWN_DOUBLE
 from perfzero.attribute.parts import Condition, Topic
 from perfzero.attribute.roofline import Ceilings
 
@@ -64,6 +64,39 @@ def test_of_a_program_in_16_bits_nothing_is_to_be_gained(tmp_path: Path) -> None
 
     assert found is not None
     assert (found.holds, found.left) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("operator", "left"),
+    [
+        ("native_layer_norm", KEPT),
+        ("native_layer_norm_backward", KEPT),
+        ("_fused_rms_norm", KEPT),
+        ("native_group_norm", KEPT),
+        ("_softmax", KEPT),
+        ("_log_softmax_backward_data", KEPT),
+        ("nll_loss_forward", KEPT),
+        ("pow", KEPT),
+        ("exp", KEPT),
+        ("exp_", MOVED),  # in place it works on what it is given
+        ("sum", KEPT),
+        ("cumsum", KEPT),
+        ("mean", MOVED),
+        ("gelu_backward", MOVED),
+        ("native_dropout", MOVED),
+        ("cudnn_batch_norm", MOVED),
+        ("native_batch_norm_backward", MOVED),
+    ],
+)
+def test_what_autocast_leaves_in_float32_may_gain_nothing(
+    tmp_path: Path, operator: str, left: tuple[float, float]
+) -> None:
+    """Norms of layers, softmax, losses and powers; a batch norm takes what it is given."""
+    program = Program(tmp_path).run("block", f"aten::{operator}", [[4096, 1024]], FLOAT, us=300)
+    found = seen(program.run("fc", "aten::mm", MATRICES, FLOAT, us=10, kernel=IN_TF32), "activations")
+
+    assert found is not None
+    assert found.left == pytest.approx(mean([(300, left), (10, ON_TENSOR_CORES)]))
 
 
 ROOF_US = 1e6 * 2 * 8 * (1 << 24) / 4e12

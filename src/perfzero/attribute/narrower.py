@@ -1,9 +1,12 @@
 """
 What is left of the time of operators whose numbers are half as wide: float32 in 16 bits, float64 in float32.
 
-    elementwise, norms
+    elementwise, batch norms
             they move half of the bytes, at the rate that they have or a little below it: their kernels are as
             near the roof in either width (`MOVED`)
+    norms of layers, softmax, losses, sums, powers
+            under autocast they stay in float32, and nothing is gained; where the model itself is in 16 bits
+            they move half of the bytes, too (`KEPT`)
     products and convolutions of float32
             half of the bytes and twice the rate of the tensor cores where they run there, and something of it
             where the sizes are small (`ON_TENSOR_CORES`); several times the rate where they run on the FP32
@@ -27,7 +30,8 @@ from perfzero.attribute.breakdown import Breakdown, CallRow
 from perfzero.attribute.compulsory import passed
 from perfzero.attribute.missed import channels
 from perfzero.attribute.operations import uses_tensor_cores
-from perfzero.attribute.parts import by_call
+from perfzero.attribute.operators import plain, works_in_place
+from perfzero.attribute.parts import by_call, operator_of
 from perfzero.attribute.products import is_convolution, is_heavy
 from perfzero.limits import ASSUMED, CHOICE, Limit
 
@@ -35,6 +39,28 @@ Pair = tuple[float, float]
 
 MOVED: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.5, 0.65)
 """Of the time of what moves bytes: half of them, by kernels that are as near the roof or a little farther."""
+
+KEPT: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.5, 1.0)
+"""Of that of what autocast leaves in float32: all, and half of the bytes without autocast."""
+
+KEEPS_FLOAT32 = frozenset({
+    "acos", "asin", "cosh", "erfinv", "exp", "expm1", "log", "log10", "log1p", "log2", "pow", "reciprocal",
+    "rsqrt", "sinh", "softplus", "tan",
+    "cumprod", "cumsum", "logsumexp", "prod", "sum",
+    "norm", "linalg_vector_norm", "renorm", "_cdist", "_pdist",
+    "native_layer_norm", "native_group_norm", "_fused_rms_norm", "_softmax", "_log_softmax",
+    "huber_loss", "mse_loss", "multi_margin_loss", "multilabel_margin_loss", "nll_loss", "nll_loss2d",
+    "smooth_l1_loss", "soft_margin_loss",
+})  # fmt: skip
+"""
+What computes in float32 under autocast on a GPU, forward and backward, by the operators that launch it: the
+list of PyTorch's documentation ("CUDA Ops that can autocast to float32"), and what PyTorch 2.14 registers
+beside it (`logsumexp`, `rms_norm`, `huber_loss`). Batch norms are none: they take the type that they are
+given. Losses that consist of other operators (`kl_div`, `l1_loss`) cannot be told from these; images that are
+made larger are left out, for older versions make them in 16 bits.
+"""
+
+_PASSES = ("_backward_data", "_backward", "_forward")
 
 ON_TENSOR_CORES: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.45, 0.85)
 """Of that of products in TF32: twice the rate in 16 bits, less where they are small."""
@@ -54,7 +80,8 @@ NEAR: Annotated[float, Limit("ratio", CHOICE)] = 0.6
 
 def left_in_half(light: Iterable[CallRow], heavy: Iterable[CallRow]) -> Pair | None:
     """What 16 bits leave of the time of both together, *light* and *heavy* in float32; None without any."""
-    parts = [(row.gpu_ns, MOVED) for row in light] + [(row.gpu_ns, _heavy(row)) for row in heavy]
+    parts = [(row.gpu_ns, KEPT if _keeps_float32(row) else MOVED) for row in light]
+    parts += [(row.gpu_ns, _heavy(row)) for row in heavy]
     return _together(parts)
 
 
@@ -71,6 +98,14 @@ def left_in_float32(b: Breakdown, rows: Iterable[CallRow]) -> Pair | None:
         at_roof = times * 1e9 * sum(moved) / dram / now
         parts.append((now, MOVED if at_roof >= NEAR else (at_roof / 2, 0.5)))
     return _together(parts)
+
+
+def _keeps_float32(row: CallRow) -> bool:
+    """Whether autocast leaves *row* in float32; what works in place is not autocast at all."""
+    name = plain(operator_of(row))
+    for end in _PASSES:
+        name = name.removesuffix(end)
+    return name in KEEPS_FLOAT32 and not works_in_place(operator_of(row))
 
 
 def _heavy(row: CallRow) -> Pair:
