@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from called import BF16, DOUBLE, FLOAT
+from hand_written_look import ENGINE, Look
 from hand_written_program import Program
 from perfzero.attribute.conditions import ATTENTION_LEFT, conditions
 from perfzero.attribute.parts import Condition, Topic
@@ -379,9 +380,12 @@ def test_attention_by_a_fused_kernel_needs_none(tmp_path: Path) -> None:
         ("aten::_foreach_add_", "multi_tensor_apply_kernel", 30, 20, None),
         ("aten::_fused_adamw_", "multi_tensor_apply_kernel", 30, 20, False),
         ("aten::_fused_adamw_", "multi_tensor_apply_kernel", 130, 20, True),  # in many groups
+        ("aten::_fused_adamw_", "multi_tensor_apply_kernel", 130, 2000, False),
         ("aten::_foreach_add_", "multi_tensor_apply_kernel", 130, 20, True),
         ("aten::_foreach_add_", "multi_tensor_apply_kernel", 130, 2000, None),
         ("", "multi_tensor_apply_kernel<AdamFunctor>", 30, 20, False),
+        ("", "multi_tensor_apply_kernel<AdamFunctor>", 130, 20, True),
+        ("", "triton_for_fused_0", 130, 20, False),  # a compiler's, which knows no groups
     ],
 )
 def test_an_optimizer_that_launches_much_is_told_from_a_fused_one(
@@ -396,6 +400,37 @@ def test_an_optimizer_that_launches_much_is_told_from_a_fused_one(
     assert (None if seen is None else seen.holds) == holds
     if seen is not None and seen.holds:
         assert [row.name for row in seen.rows] == ["optimizer"]
+        in_groups = ("by_group", 130.0) if "fused" in operator or not operator else ("", 0.0)
+        assert [(row.why, row.number) for row in seen.rows] == [in_groups]
+
+
+@pytest.mark.parametrize(
+    ("beside", "kernel", "us", "told"),
+    [
+        (0, "", 5, "by_group"),
+        (64, "apply", 5, "by_group"),
+        (66, "apply", 5, ""),
+        (64, "triton_for_fused_0", 5, "by_group"),
+        (66, "triton_for_fused_0", 5, None),  # a compiler's, which knows no groups
+        (0, "", 15, None),
+    ],
+)
+def test_an_optimizer_that_is_fused_and_launches_much_all_the_same_goes_group_by_group(
+    tmp_path: Path, beside: int, kernel: str, us: float, told: str | None
+) -> None:
+    """Its kernels are short then: those of very many or very large tensors in one group are not."""
+    program = Program(tmp_path).run("fc", "aten::y", [[1]], BF16, us=1, launches=20)
+    for operator, launches, name in (
+        ("aten::_fused_adamw_", 65, "multi_tensor_apply_kernel<FusedAdamMathFunctor<float, 4>>"),
+        ("aten::_foreach_add_" if kernel == "apply" else "", beside, kernel),
+    ):
+        if launches:
+            program.run("", operator, [[64]], FLOAT, optimizer=True, launches=launches, us=us, kernel=name)
+    seen = program.seen("fused_optimizer")
+
+    assert seen is not None
+    assert seen.holds == (told is not None)
+    assert [row.why for row in seen.rows] == ([] if told is None else [told])
 
 
 @pytest.mark.parametrize(
@@ -408,7 +443,7 @@ def test_results_that_are_asked_for_nan_one_by_one_are_told(
     """As anomaly detection does: isnan is `x != x`, then any, then a value read."""
     program = Program(tmp_path)
     program.run("fc", "aten::y", [[1]], BF16, us=200, launches=others)
-    program.run("", "aten::ne", [[64]], BF16, launches=checks, us=200)
+    program.run("", "aten::ne", [[64], [64]], BF16, launches=checks, us=200)
     if anys:
         program.run("", "aten::any", [[64]], FLOAT, launches=anys, us=200)
     program.run("", "aten::_local_scalar_dense", [[1]], FLOAT, launches=checks, us=200)
@@ -417,6 +452,78 @@ def test_results_that_are_asked_for_nan_one_by_one_are_told(
     assert (None if seen is None else seen.holds) == holds
     if seen is not None:
         assert seen.share == pytest.approx(3 * checks / (3 * checks + others))
+
+
+TOKENS = [8, 1]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "dtype", "holds"),
+    [
+        ([TOKENS, TOKENS], FLOAT, True),
+        ([TOKENS, TOKENS], "double", True),
+        ([[], []], BF16, True),
+        ([TOKENS, TOKENS], "long int", None),
+        ([TOKENS], "long int", None),  # with a number, which is no tensor
+        ([TOKENS], FLOAT, None),
+        ([TOKENS, [1]], FLOAT, None),
+        ([], FLOAT, None),
+    ],
+)
+def test_only_what_is_compared_with_itself_is_asked_for_nan(
+    tmp_path: Path, shapes: list[list[int]], dtype: str, holds: bool | None
+) -> None:
+    """Not so tokens that are compared with the end of a text, of which is asked whether any goes on."""
+    program = Program(tmp_path).run("fc", "aten::mm", [[8, 64], [64, 64]], BF16, launches=15)
+    program.run("", "aten::ne", shapes, dtype).run("", "aten::any", [TOKENS], "bool")
+    seen = program.run("", "aten::_local_scalar_dense", [[]], "bool").seen("checks")
+
+    assert (None if seen is None else seen.holds) == holds
+
+
+def anomaly_mode(folder: Path, gradients: list[list[int]], *, found: str, blocks: bool) -> Condition | None:
+    """
+    As PyTorch 2.14 checks the gradients of each operator, by its trace on a CPU; where `any` asks by several
+    blocks, it sets memory for them beforehand. Answers in *found* are read.
+    """
+    look, at = Look(), 10.0
+    for gradient in gradients:
+        bf16 = {"shapes": [gradient, gradient], "types": [BF16, BF16]}
+        for _ in range(4):
+            look.op("aten::mm", at, at + 9, tid=ENGINE, **bf16)
+            look.work("gemm", 4 * at, 4 * at + 20, at=at + 1, tid=ENGINE)
+            at += 10
+        look.op("aten::isnan", at, at + 10, tid=ENGINE, shapes=[gradient], types=[BF16])
+        look.op("aten::ne", at + 1, at + 9, tid=ENGINE, **bf16)
+        look.work("compare", 4 * at, 4 * at + 4, at=at + 2, tid=ENGINE)
+        look.op("aten::_is_any_true", at + 10, at + 20, tid=ENGINE, shapes=[gradient], types=["bool"])
+        look.op("aten::any", at + 11, at + 19, tid=ENGINE, shapes=[gradient], types=["bool"])
+        if blocks:
+            sets = look.launch(at + 12, tid=ENGINE, name="cudaMemsetAsync")
+            look.kernel("Memset (Device)", 4 * at + 5, 4 * at + 6, correlation=sets, cat="gpu_memset")
+        look.work("reduce", 4 * at + 8, 4 * at + 12, at=at + 14, tid=ENGINE)
+        look.op("aten::item", at + 20, at + 30, tid=ENGINE, shapes=[[]], types=["bool"])
+        look.op(found, at + 21, at + 29, tid=ENGINE, shapes=[[]], types=["bool"])
+        copy = look.launch(at + 22, tid=ENGINE, name="cudaMemcpyAsync")
+        look.kernel(
+            "Memcpy DtoH (Device -> Pinned)", 4 * at + 16, 4 * at + 17, correlation=copy, cat="gpu_memcpy"
+        )
+        at += 40
+    look.step(0, 0, at + 50)
+    return conditions(break_down(look.trace(folder))).get("checks")
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_anomaly_detection_is_told_whatever_the_size_of_gradients(tmp_path: Path, blocks: bool) -> None:
+    gradients = [[4096, 256], [256], [4096, 63]]
+    seen = anomaly_mode(tmp_path, gradients, found="aten::_local_scalar_dense", blocks=blocks)
+
+    assert seen is not None
+    assert seen.share == pytest.approx(4 / 8 if blocks else 3 / 7)
+
+
+def test_without_reading_the_answer_nothing_waits_for_it(tmp_path: Path) -> None:
+    assert anomaly_mode(tmp_path, [[4096, 256]], found="aten::copy_", blocks=True) is None
 
 
 def test_without_an_optimizer_nothing_is_said_of_it(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from perfzero.attribute.parts import Condition, Part, Topic
 from perfzero.attribute.stacks import Cause, HostCauses
 from perfzero.diagnose.remedies import OFFERS, SEEN_ONLY, always
 from perfzero.diagnose.thresholds import IDLE_LINES
-from perfzero.diagnose.verdict import TIME_CLASSES, Diagnosis, Fact, Remedy, TimeClass
+from perfzero.diagnose.verdict import TIME_CLASSES, Diagnosis, Fact, Gain, Remedy, TimeClass
 from perfzero.diagnose.wording import ALLOW_TF32, ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUTIONS
 from perfzero.report import settled as module
 from perfzero.report.line_advice import ADVICE
@@ -922,6 +922,61 @@ def test_of_compiling_and_a_fused_optimizer_what_is_not_done_is_left(starved: Di
     assert seen.seen.startswith("It launches many kernels")
     assert remedies(settled(both, {"compile": COMPILED, "fused_optimizer": fused})) == ()
     assert kept.text == say("try.launch_less")
+
+
+GAIN = Gain(1.64, 3.87, "half to nearly all of the gaps can go")
+
+
+def test_what_is_left_of_a_remedy_has_no_gain_of_what_is_done_already(starved: Diagnosis) -> None:
+    """An optimizer in a program without one least of all."""
+    both = Remedy(say("try.launch_less"), topic="tiny_kernels", gain=GAIN)
+    before = with_remedies(starved, Remedy("Raise the batch size."), both)
+    [_, compiled_] = remedies(settled(before, {"compile": COMPILED}))
+    [_, eager] = remedies(settled(before, {"graph": Condition("graph", True, 0.0)}))
+
+    assert (compiled_.text, compiled_.gain) == (say("try.fused_optimizer_step"), None)
+    assert (eager.text, eager.gain) == (both.text, GAIN)
+
+
+def test_splitting_a_long_dimension_gains_the_same_in_a_compiled_program(starved: Diagnosis) -> None:
+    """A compiler fills SMs by fewer and larger kernels, and splitting by more blocks of each."""
+    split = Remedy(say("try.split_kernels"), gain=GAIN)
+    before = with_remedies(starved, Remedy("Raise the batch size."), split)
+    [_, left] = remedies(settled(before, {"compile": COMPILED}))
+
+    assert (left.text, left.gain) == (say("try.split_kernels.compiled"), GAIN)
+
+
+def test_of_an_optimizer_that_is_fused_already_the_groups_are_to_become_fewer(starved: Diagnosis) -> None:
+    step = Remedy(say("try.fused_optimizer_step"), (SETTLED["fused_optimizer"],), topic="fused_optimizer")
+    by_group = replace(layer("optimizer"), why="by_group", number=468.0)
+    told = [
+        remedies(
+            settled(
+                with_remedies(starved, step),
+                {"fused_optimizer": Condition("fused_optimizer", True, 0.05, (row,))},
+            )
+        )
+        for row in (by_group, layer("optimizer"))
+    ]
+
+    assert [one.text for [one] in told] == [say("try.fewer_groups"), step.text]
+    assert [one.needs for [one] in told] == [(), ()]
+    assert "(fused, 468 launches a step)" in told[0][0].seen
+    assert "fused" not in told[1][0].seen
+
+
+def test_fewer_groups_gain_what_the_line_of_the_optimizer_takes(starved: Diagnosis) -> None:
+    """As a fused optimizer does; of a line that is no optimizer's nothing is told."""
+    steps = host("launching")
+    step = replace(steps, causes=(replace(steps.causes[0], text="optimizer.step()"),))
+    gains = []
+    for text, line in (("fewer_groups", step), ("fused_optimizer_step", step), ("fewer_groups", steps)):
+        before = of_rule("launch_bound", starved, Remedy("Raise the batch size."), Remedy(say(f"try.{text}")))
+        gains.append(remedies(with_lines(before, line))[-1].gain)
+
+    assert gains[0] is not None
+    assert gains == [gains[1], gains[1], None]
 
 
 def test_a_fused_optimizer_is_advised_once(starved: Diagnosis) -> None:

@@ -14,7 +14,8 @@ the GPU's busy time, or it does not. Where the trace does not say it beyond doub
                      as tokens, does not matter; and what they would take if it were one (`aligning.py`)
     fused_attention  a softmax over scores between the product that made them and the one that uses them, in
                      one module: attention step by step
-    fused_optimizer  an optimizer that makes many of the launches: by kernels for single tensors, or very many
+    fused_optimizer  an optimizer that makes many of the launches: by kernels for single tensors, or
+                     very many, which may be short ones of an optimizer that is fused, but goes by group
     activations      what other than products and convolutions works on float32, in a program that has its
                      products in float32 and in nothing else: under autocast norms work on float32 anyway
     half_precision   products and convolutions in float32
@@ -74,7 +75,7 @@ from perfzero.attribute.parts import (
 from perfzero.attribute.paths import parent
 from perfzero.attribute.products import is_convolution, is_heavy, is_product, unaligned_length
 from perfzero.attribute.roundabout import roundabout
-from perfzero.attribute.tiny import tiny
+from perfzero.attribute.tiny import TINY_NS, tiny
 from perfzero.attribute.traffic import traffic
 from perfzero.limits import ASSUMED, CHOICE, H200_LOOKS, Limit
 
@@ -229,15 +230,23 @@ def _fused_optimizer(b: Breakdown) -> Condition | None:
     if not its or not b.steps:
         return None
     single = [r for r in its if _kind_of_update(r) == "single"]
+    fused = [r for r in its if _kind_of_update(r) == "fused"]
+    by_group = [r for r in fused if not r.kernel.startswith("triton_")]
     every_one = sum(r.launches for r in its)
-    unfused = sum(r.launches for r in its if _kind_of_update(r) != "fused")
+    unfused = every_one - sum(r.launches for r in fused)
     launches = sum(r.launches for r in single)
     if launches >= MANY_LAUNCHES * every and launches > FUSED_LAUNCHES * b.steps:
         parts = grouped(single, lambda _: OPTIMIZER_ROW)
         return Condition("fused_optimizer", True, share_of(single), parts, left=SINGLE_LEFT)
     if every_one >= MANY_LAUNCHES * every and every_one > LISTED_LAUNCHES * b.steps:
-        parts = grouped(its, lambda _: OPTIMIZER_ROW)
-        return Condition("fused_optimizer", True, share_of(its), parts, left=LISTED_LEFT)
+        if 2 * unfused >= every_one:
+            parts = grouped(its, lambda _: OPTIMIZER_ROW)
+            return Condition("fused_optimizer", True, share_of(its), parts, left=LISTED_LEFT)
+        # Kernels that last take long lists of large tensors, whatever the groups are.
+        launches = sum(r.launches for r in by_group)
+        if 2 * launches >= every_one and sum(r.gpu_ns for r in by_group) < TINY_NS * launches:
+            parts = grouped(its, lambda _: OPTIMIZER_ROW, lambda _: ("by_group", launches / b.steps))
+            return Condition("fused_optimizer", True, share_of(its), parts, left=LISTED_LEFT)
     few = unfused < FEW_LAUNCHES * every or unfused <= FUSED_LAUNCHES * b.steps
     return Condition("fused_optimizer", False, 0.0) if few else None
 

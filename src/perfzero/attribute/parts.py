@@ -51,6 +51,7 @@ Why = Literal[
     "vector",
     "depthwise",
     "groups",
+    "by_group",
     "tiny",
     "streaming",
     "poor_reuse",

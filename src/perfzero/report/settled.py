@@ -86,20 +86,27 @@ Remedies that change nothing where one of these is denied: done already, or with
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What is left of a remedy once a part of it is done: text, needs, and the topic if that is another."""
+    """
+    What is left of a remedy once a part of it is done: text, needs, and the topic if that is another.
+
+    What the whole remedy gains is no gain of it, but where what is done would have come to the same
+    (`gains_alike`).
+    """
 
     text: str
     needs: tuple[str, ...] = ()
     topic: Topic | None = None
+    gains_alike: bool = False
 
     def of(self, remedy: Remedy) -> Remedy:
         """*remedy* without what is done."""
-        return replace(remedy, text=self.text, needs=self.needs, topic=self.topic or remedy.topic)
+        gain = remedy.gain if self.gains_alike else None
+        return replace(remedy, text=self.text, needs=self.needs, topic=self.topic or remedy.topic, gain=gain)
 
 
 WITHOUT_COMPILER: Mapping[str, Rest] = {
     say("try.fuse_between_products"): Rest(say("try.fused_attention"), (say("need.stepwise_attention"),)),
-    say("try.split_kernels"): Rest(say("try.split_kernels.compiled")),
+    say("try.split_kernels"): Rest(say("try.split_kernels.compiled"), gains_alike=True),
     say("try.launch_less"): Rest(
         say("try.fused_optimizer_step"), (say("need.optimizer_launches"),), "fused_optimizer"
     ),
@@ -137,6 +144,9 @@ OF_ALL_TIME: frozenset[Topic] = frozenset({"allocates"})
 
 _AS_MANY_LAUNCHES = frozenset({"activations", "alignment", "float64", "pairwise", "serial_gradient"})
 """Topics whose remedies make kernels shorter and no fewer, so that the host sets the pace at last."""
+
+GAINS_AS: Mapping[str, str] = {say("try.fewer_groups"): say("try.fused_optimizer_step")}
+"""The remedy that takes the same away from a line, by remedy: an update in fewer launches."""
 
 BECOMES: Mapping[str, str] = {"alignment": LIMIT_NAMES["tensor"]}
 """The limit of what a remedy leaves, by its topic, where that is another one than before."""
@@ -379,7 +389,10 @@ def _with_line_gains(
     update = Update() if updates is None or active is None else Update.seen(updates, active.value)
     shares = diagnosis.shares
     idle = shares["idle"] + shares["copy"] if shares else None
-    gains = [line_gain(r.text, after, causes, idle=idle, update=update) for r in after.remedies]
+    gains = [
+        line_gain(GAINS_AS.get(r.text, r.text), after, causes, idle=idle, update=update)
+        for r in after.remedies
+    ]
     told = tuple(replace(r, gain=own or r.gain) for r, own in zip(after.remedies, gains, strict=True))
     if not gains or gains[0] is None:
         return replace(after, remedies=told)
@@ -562,7 +575,7 @@ def _named(remedy: Remedy, condition: Condition, need: str, busy: float, launche
             gain = at_host_pace(gain, launches)
     return replace(
         remedy,
-        text=_for_its_families(remedy.text, condition),
+        text=_for_what_was_seen(remedy.text, condition),
         needs=tuple(n for n in remedy.needs if n != need),
         seen=sentence,
         gain=gain,
@@ -580,8 +593,13 @@ def _spared(condition: Condition) -> str:
     return joined("join.nothing", told)
 
 
-def _for_its_families(remedy: str, condition: Condition) -> str:
-    """How TF32 is allowed in what misses it: products and convolutions have a switch each."""
+def _for_what_was_seen(remedy: str, condition: Condition) -> str:
+    """
+    How TF32 is allowed in what misses it: products and convolutions have a switch each. And how an optimizer
+    gets along with fewer launches that is fused.
+    """
+    if remedy == say("try.fused_optimizer_step") and any(row.why == "by_group" for row in condition.rows):
+        return say("try.fewer_groups")
     if condition.topic != "tf32":
         return remedy
     convolutions = {row.why == _CONVOLUTIONS for row in condition.rows}

@@ -28,6 +28,10 @@ REMEDIES: Mapping[str, str] = {
     "try.fused_optimizer_step": (
         "Update all parameters in few kernels: a fused optimizer (torch.optim.Adam(..., fused=True))."
     ),
+    "try.fewer_groups": (
+        "Put parameters of the same learning rate and weight decay into one group of the optimizer: it is "
+        "fused, but updates group by group."
+    ),
     "need.optimizer_launches": "the optimizer makes many of the launches",
     "worked.launches_down_active_up": "launches_per_s falls, gr_active rises.",
     "try.graph": (

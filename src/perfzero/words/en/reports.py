@@ -147,6 +147,7 @@ REPORTS: Mapping[str, str] = {
     "why_vector": "a vector",
     "why_depthwise": "channel by channel",
     "why_groups": "in {number} groups",
+    "why_by_group": "fused, {number} launches a step",
     "why_tiny": "{length} each",
     "why_streaming": "streaming",
     "why_poor_reuse": "{times} times what it has to",

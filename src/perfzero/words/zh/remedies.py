@@ -25,6 +25,7 @@ REMEDIES: Mapping[str, str] = {
     "try.fused_optimizer_step": (
         "用少数几个内核更新全部参数：融合优化器（torch.optim.Adam(..., fused=True)）。"
     ),
+    "try.fewer_groups": "把学习率和权重衰减相同的参数放进优化器的同一个参数组：它已融合，但逐组更新。",
     "need.optimizer_launches": "大量启动来自优化器",
     "worked.launches_down_active_up": "launches_per_s 下降，gr_active 上升。",
     "try.graph": '把一步录制成 CUDA 图：torch.compile(mode="reduce-overhead") 或 torch.cuda.graph。',

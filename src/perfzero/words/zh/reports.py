@@ -124,6 +124,7 @@ REPORTS: Mapping[str, str] = {
     "why_vector": "是向量",
     "why_depthwise": "逐通道",
     "why_groups": "分为 {number} 组",
+    "why_by_group": "已融合，每步启动 {number} 次",
     "why_tiny": "每个 {length}",
     "why_streaming": "流式访问",
     "why_poor_reuse": "是所需访存量的 {times} 倍",
