@@ -375,6 +375,19 @@ def test_what_only_a_look_suggests_comes_first_with_its_gain(starved: Diagnosis)
     assert [r.text for r in denied] == ["Look at it."]
 
 
+@pytest.mark.parametrize("advice", [say("try.more_under_way"), say("try.split_kernels")])
+def test_what_comes_one_after_another_is_not_to_be_spread(starved: Diagnosis, advice: str) -> None:
+    before = of_rule("latency_bound", active(starved, 1.0), Remedy(advice))
+    mostly, partly, not_so = (
+        [r.text for r in remedies(settled(before, {"serial_gradient": seen}))]
+        for seen in (SERIAL, replace(SERIAL, share=0.2), replace(SERIAL, holds=False))
+    )
+
+    assert advice not in mostly
+    assert advice in partly
+    assert not_so == [advice]
+
+
 def test_what_only_a_look_suggests_has_its_words() -> None:
     for offer in SEEN_ONLY:
         topic = cast(Topic, offer.remedy.topic)

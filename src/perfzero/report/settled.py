@@ -161,7 +161,10 @@ BEYOND: Annotated[float, Limit("ratio", CHOICE)] = 0.05
 """Of all bytes. With fewer that need not be moved, there is nothing to be gained by moving less."""
 
 MOSTLY: Annotated[float, Limit("ratio", CHOICE)] = 0.5
-"""Of the idle time; lines with less do not say what a finding of idle time comes of."""
+"""
+Of the idle time; lines with less do not say what a finding of idle time comes of. Of the busy time; what
+takes less does not say that nothing else helps.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,10 +473,19 @@ def _shown_only(rule: str, seen: Mapping[Topic, Condition]) -> Iterator[Remedy]:
             yield offer.remedy
 
 
+IN_VAIN: Mapping[str, Topic] = {
+    say("try.more_under_way"): "serial_gradient",
+    say("try.split_kernels"): "serial_gradient",
+}
+"""Remedies that do not help where this takes most of the time: equal indices come one after another."""
+
+
 def _is_done(remedy: Remedy, seen: Mapping[Topic, Condition]) -> bool:
     """Whether *remedy* would change nothing."""
     topics = NOTHING_TO_DO.get(remedy.text, ())
-    return any(topic in seen and not seen[topic].holds for topic in topics)
+    other = seen.get(IN_VAIN[remedy.text]) if remedy.text in IN_VAIN else None
+    in_vain = other is not None and other.holds and other.share >= MOSTLY
+    return in_vain or any(topic in seen and not seen[topic].holds for topic in topics)
 
 
 def _not_done(remedies: Sequence[Remedy], seen: Mapping[Topic, Condition]) -> list[Remedy]:
