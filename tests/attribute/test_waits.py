@@ -162,6 +162,25 @@ def test_a_line_that_computes_while_the_gpu_is_idle_runs_python(parts: Sequence[
     assert told(parts) == "python"
 
 
+def beside(work: float, seen: float, after: float = 8.0) -> Sequence[Part]:
+    """The host works in C for *seen* of the *work* ms that the GPU has to do yet, then elsewhere."""
+    left = work - seen
+    return [(at(12, CALL), 4, [(0, 4)]), (at(11), seen, [(0, seen)]), (at(13), after, [(0, left)])]
+
+
+@pytest.mark.parametrize(("work", "seen"), [(10, 6), (10, 8), (10, 9)])
+def test_a_line_that_is_left_while_the_gpu_still_works_waits_for_none(work: float, seen: float) -> None:
+    """A wait ends when the work does; code of C has no frame that would tell."""
+    assert told(beside(work, seen, 12), "distance = float(edit_distance(a, b))") == "python"
+
+
+@pytest.mark.parametrize("gap", [1.0, 2.0, 8.0])
+def test_a_line_that_ends_with_the_gpus_work_waits_for_it(gap: float) -> None:
+    whole = [*WAITS[:2], (at(13), gap, [])]
+
+    assert told(whole, "distance = float(edit_distance(a, b))") == "synchronising"
+
+
 def test_a_line_below_which_arrays_of_the_host_are_seen_waits_for_no_gpu() -> None:
     numpy = Frame(f"{SITE}/numpy/_core/_methods.py", 60, "_any")
     whole = [*WAITS[:1], (at(11), 9, [(0, 9)]), (at(11, numpy), 1, [(0, 1)]), *WAITS[2:]]

@@ -2,11 +2,13 @@
 Leaves: the different meanings of a thread's stacks, a path and what the host does there.
 
 Where the words of a line leave open whether it copies, a copy engine tells. Where they leave open whether it
-waits for the GPU (`attribute.waits`), it does if three things agree: the host is there for a good part of the
-time; the GPU works meanwhile, though at other times it is idle; and no array of the host was ever seen to be
-worked on there, for methods of NumPy's and pandas' arrays have frames, and those of tensors have none. A line
-that computes, and that gaps come of, has the GPU idle in its midst. What remains are lines of C behind which
-the GPU happens to run dry over and over: without them the host is as far ahead as without a wait.
+waits for the GPU (`attribute.waits`), it does if four things agree: the host is there for a good part of the
+time; the GPU works meanwhile, though at other times it is idle; a wait ends when the GPU's work does, so when
+the host is seen elsewhere the GPU has been idle, after nearly each visit; and no array of the host was ever
+seen to be worked on there, for methods of NumPy's and pandas' arrays have frames, and those of tensors have
+none. A line that computes, and that gaps come of, has the GPU idle in its midst, or is left while the GPU
+still works. What remains are lines of C behind which the GPU happens to run dry within half a
+millisecond, over and over: without them the host is as far ahead as without a wait.
 
 Lines of other threads that hold the GIL come after the leaves of the main thread.
 """
@@ -47,6 +49,17 @@ In a line that waits the GPU is idle for no more than so much of what it is else
 samples of 1 to 2 ms hold the end of the wait and the gap after it.
 """
 
+ENDED: Annotated[float, Limit("ratio", H200_LOOKS)] = 0.9
+"""
+Of the visits to a line that waits, after so many the GPU has been idle when the host is seen elsewhere.
+It had been after 0.99 to 1.00 of them in six programs on an H200 whose lines are known to wait (2026-11-30).
+Where the GPU works on for r ms after the line, and stacks are seen every 4 ms, it has been after exp(-r / 4):
+after 0.85 where it works on for half a millisecond, in simulation.
+"""
+
+DRY: Annotated[float, Limit("ratio", SIMULATED)] = 0.5
+"""Of how idle the GPU is elsewhere: a sample with less shows no gap, but what lies between all kernels."""
+
 
 def leaves_of(process: ProcessStacks, text_of: TextOf) -> tuple[list[Meaning], IntArray]:
     """What the stacks of *process* mean, and stack -> its place among these meanings, -1 for none."""
@@ -80,7 +93,10 @@ def with_copies(
 def with_waits(
     leaves: Sequence[Meaning], moments: Moments, idle: Idle, process: ProcessStacks, text_of: TextOf
 ) -> list[Meaning]:
-    """*leaves* of *process*, of which those wait for the GPU that may, and in which it works."""
+    """
+    *leaves* of *process*, of which those wait for the GPU that may, in which it works, and that end when
+    its work does.
+    """
     value = idle.at(moments.time_ns)
     known = np.isfinite(value)
     leaf, weight, value = moments.leaf[known], moments.weight[known], value[known]
@@ -95,11 +111,37 @@ def with_waits(
     ]
     if not any(found):
         return list(leaves)
+    # What the same line launches before or after a wait is no end of it.
+    number = {path: n for n, path in enumerate(dict.fromkeys(one.path for one in leaves))}
+    place = np.array([number[one.path] for one in leaves], np.int64)
+    at, dry = _visits(place, moments, idle)
+    for k in np.flatnonzero(found).tolist():
+        after = dry[at == place[k]] >= DRY * elsewhere[k]
+        found[k] = bool(after.mean() >= ENDED) if len(after) else False
     arrays = _on_arrays(process)
     return [
         replace(leaf, activity="synchronising") if waits and leaf.path[-1] not in arrays else leaf
         for leaf, waits in zip(leaves, found, strict=True)
     ]
+
+
+def _visits(place: IntArray, moments: Moments, idle: Idle) -> tuple[IntArray, FloatArray]:
+    """
+    Visits to places, with how idle the GPU has been at most by the time the host is seen at another one.
+
+    *place*: leaf -> place. A visit goes from the first moment there to the first elsewhere.
+    """
+    time_ns, at = moments.time_ns[moments.sure], place[moments.leaf[moments.sure]]
+    first = np.flatnonzero(np.append(True, at[1:] != at[:-1]))
+    begin, end, at = time_ns[first][:-1], time_ns[first][1:], at[first][:-1]
+    known = np.isfinite(idle.at(begin)) & np.isfinite(idle.at(end))
+    begin, end, at = begin[known], end[known], at[known]
+    if not len(at):
+        return at, np.zeros(0)
+    # From the piece of the GPU's time in which a visit begins to that in which it is over.
+    piece = np.searchsorted(idle.edge, np.stack([begin, end], axis=1), side="right") - np.array([1, 0])
+    value = np.append(np.nan_to_num(idle.value), 0.0)
+    return at, np.maximum.reduceat(value, piece.ravel())[::2]
 
 
 def _on_arrays(process: ProcessStacks) -> frozenset[Frame]:
