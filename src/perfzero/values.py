@@ -167,7 +167,8 @@ class Look:
     `file` in the recording's folder holds the trace of the steps between the times in `steps_ns`; without one
     `reason` says why there is none. `cost_s` is how long the program was held up for it. `gpus`: on which the
     driver listed the process by then; empty where it lists none. `collections` are those that held up all of
-    Python while the agent watched for them, for `watched_s`.
+    Python while the agent watched for them, for `watched_s`. `collects_itself`: Python begins collections by
+    itself; where the program has switched that off, or it is not known, those seen are the program's own.
     """
 
     pid: int
@@ -180,6 +181,7 @@ class Look:
     gpus: tuple[int, ...] = ()
     collections: tuple[FullCollection, ...] = ()
     watched_s: float = 0.0
+    collects_itself: bool = False
 
 
 @dataclass(frozen=True, slots=True)

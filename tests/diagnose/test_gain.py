@@ -155,6 +155,18 @@ def test_a_larger_batch_gains_twice_or_what_fills_the_gaps():
     assert gain.larger_batch(0.01).low == 1.0
 
 
+@pytest.mark.parametrize("idle", [0.1, 0.52, 0.9])
+@pytest.mark.parametrize("times", [2, 8, 64])
+def test_a_larger_batch_leaves_the_gaps_of_an_optimizer_as_they_are(idle, times):
+    """Twice the batch takes twice as long beside them; only a batch without end has none."""
+    found = gain.larger_batch(idle, in_part=True)
+    achieved = times / (idle + times * (1 - idle))
+
+    assert found.low <= achieved * 1.0001
+    assert achieved <= found.high
+    assert found.low == pytest.approx(2 / (2 - idle))
+
+
 def test_fewer_launches_gain_less_than_a_graph_of_all():
     e = collect(observe([Phase(5e-6, {"gr_active": 1.0, "sm_active": 0.02, "launches": 2e5}), Phase(20e-6)]))
     idle = e.share("idle")

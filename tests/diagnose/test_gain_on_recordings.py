@@ -105,6 +105,16 @@ def test_a_fix_that_was_measured_gained_what_is_predicted(name: str) -> None:
     assert promise.low <= gain <= promise.high
 
 
+def test_a_larger_batch_is_promised_less_where_only_the_optimizer_is_late() -> None:
+    late = judged("optimizer_unfused").verdict
+    assert late is not None
+    in_part, throughout = (promised(name, "batch size") for name in ("optimizer_unfused", "decode_eager"))
+
+    assert in_part.low == pytest.approx(2 / (2 - late.share))
+    assert in_part.high == pytest.approx(1 / (1 - late.share))
+    assert throughout.low == pytest.approx(2 / 1.1, rel=0.01)
+
+
 @pytest.mark.parametrize("name", FIXED_MS)
 def test_a_program_freed_of_its_host_gained_what_is_predicted_of_the_pace_it_had(name: str) -> None:
     fixed_ms, remedy, _ = FIXED_MS[name]

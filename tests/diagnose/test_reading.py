@@ -138,7 +138,27 @@ def test_copies_that_leave_the_link_some_time_can_be_hidden_or_made_seldom_to_a_
 
     assert some.gain is not None
     assert (some.gain.low, some.gain.high) == pytest.approx((1 / 0.76, 1 / 0.62), rel=0.02)
-    assert {r.gain for r in some.remedies} == {some.gain}
+    assert [r.text for r in some.remedies] == [OVERLAP, say("try.copy_less")]
+    beside, less = (r.gain for r in some.remedies)
+    assert beside == some.gain
+    assert less is not None
+    assert (less.low, less.high) == pytest.approx((1 / 0.8, 1 / 0.6), rel=0.02)  # half of 0.4, and all of it
+    assert some.gain.assumption == say("gain.overlapped")
+    assert say("gain.overlapped") not in less.assumption
+
+
+def test_what_is_copied_less_often_is_not_told_to_be_overlapped() -> None:
+    both = {"pcie_rx_bytes": 0.45 * 5.78e10, "pcie_tx_bytes": 0.45 * 5.78e10, "ce_active": 1.0}
+    some = found("transfer_bound", Phase(0.010, both), reading(0.010, 0.9))
+    told = {r.text: r.gain for r in some.remedies}
+
+    assert some.gain is not None
+    assert some.gain.assumption == say("gain.not_copied")
+    assert told[say("try.exchange_less")] == some.gain
+    beside = told[OVERLAP]
+    assert beside is not None
+    assert beside.assumption == say("gain.overlapped")
+    assert (beside.low, beside.high) == (some.gain.low, some.gain.high)
 
 
 def test_pinned_copies_take_what_the_link_allows_or_twice_that() -> None:

@@ -1292,6 +1292,7 @@ def test_a_program_that_collects_nothing_or_for_no_time_has_no_collections() -> 
         run(MODEL + COLLECTS + TRAIN, made)
 
     assert [look.collections for look in (*ended, *more)] == [(), ()]
+    assert [look.collects_itself for look in (*ended, *more)] == [False, True]
     assert all(look.watched_s > 0 for look in (*ended, *more))
 
 

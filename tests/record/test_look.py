@@ -511,6 +511,32 @@ def test_collections_of_garbage_that_were_seen_are_part_of_the_look(looks: Looks
 
 
 @pytest.mark.parametrize(
+    ("said", "known"),
+    [
+        (True, True),
+        (False, False),
+        (1, False),
+        ("true", False),
+        ([True], False),
+        (None, False),
+        (float("nan"), False),
+    ],
+)
+def test_only_the_word_that_python_collects_by_itself_is_believed(
+    looks: Looks, ended: Ended, said: object, known: bool
+) -> None:
+    channel, _ = asked(looks)
+    say(
+        channel,
+        looks,
+        {"refused": "x", "collections": [[5, 0.25]], "watched_s": 2.0, "collects_itself": said},
+    )
+
+    assert ended[0].collects_itself is known
+    assert len(ended[0].collections) == 1
+
+
+@pytest.mark.parametrize(
     "seen",
     [3, [3], [["a", 0.5]], [[5, "a"]], [[5]], [[5, 0.5, 1]], [[-5, 0.5]], [[5, -0.5]], [[5, 2.5]],
      [[5, 0.5], [5, float("nan")]], [[True, 0.5]], [[5, 0.5]] * 41],

@@ -260,6 +260,9 @@ def test_a_copy_to_the_gpu_reads_nothing_back(starved: Diagnosis, text: str, cop
 
     assert (remedies[0].text == say("try.copy_without_waiting")) == copies
     assert remedies[0].seen
+    # Nothing is read back there, so nothing is gained by reading less.
+    late = told(starved, "host_starved", known, LOOK)
+    assert (say("try.read_less_there") in texts(late)) != copies
 
 
 def test_a_wait_before_late_launches_is_told_beside_what_makes_them_fewer(starved: Diagnosis) -> None:

@@ -10,7 +10,7 @@ import pytest
 from perfzero.attribute.causes import Cause, HostCauses, StageShare
 from perfzero.attribute.host_activity import Activity, Stage
 from perfzero.diagnose.remedies import OFFERS, SEEN_ONLY
-from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Remedy
+from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Gain, Remedy
 from perfzero.report.line_advice import ADVICE
 from perfzero.report.line_gains import PACE, TAKEN, Update, line_gain
 from perfzero.report.settled import ANSWERS, with_lines
@@ -163,6 +163,63 @@ def test_an_optimizer_of_few_kernels_gains_its_line_and_its_kernels(
     assert found is not None
     assert found.low <= expected <= found.high
     assert line_gain(few, finding(starved, "launch_bound", idle), [rest], update=update) is None
+
+
+@pytest.mark.parametrize(
+    "update", [Update(0.45, (0.0, 0.15)), Update(1.0, (0.0, 0.0)), Update(0.4, (0.0, 0.6))]
+)
+@pytest.mark.parametrize("idle", [0.2, 0.6, 0.99])
+def test_a_look_that_gives_the_optimizer_more_time_than_there_is_promises_no_less_at_most_than_at_least(
+    starved: Diagnosis, idle: float, update: Update
+) -> None:
+    step = replace(cause("launching"), text="opt.step()")
+    late = finding(starved, "launch_bound", idle)
+    found = line_gain(say("try.fused_optimizer_step"), late, [step], update=update)
+
+    assert found is not None
+    assert 1 <= found.low <= found.high <= 100
+    if update.left[1] > 0:  # of all the time, were it the optimizer's, so much is left
+        assert found.low <= 1.0001 * max(1.0, PACE[0] / update.left[1])
+    if idle + update.share < 1:  # the rest is not the optimizer's
+        assert found.high == pytest.approx(1 / (1 - idle - update.share))
+
+
+ONWARD = say("try.copy_without_waiting")
+
+
+def test_copies_that_nobody_waits_for_still_take_what_the_link_needs(starved: Diagnosis) -> None:
+    """Of 75 % without a kernel 70 are copies: from pinned memory they fill the link beside the work, too."""
+    late = finding(starved, "host_starved", 0.05)
+    pinned = line_gain(ONWARD, late, [cause("copying")], idle=0.75, copies=(0.7, 0.7))
+    pageable = line_gain(ONWARD, late, [cause("copying")], idle=0.75, copies=(0.1, 0.7))
+    read = line_gain(READ, late, [cause("copying")], idle=0.75, copies=(0.7, 0.7))
+
+    assert pinned is not None
+    assert pageable is not None
+    assert read is not None
+    assert (pinned.low, pinned.high) == pytest.approx((1 / 0.7 / PACE[1], 1 / 0.7 / PACE[0]))
+    assert (pageable.low, pageable.high) == pytest.approx((1 / 0.7 / PACE[1], 1 / 0.25 / PACE[0]))
+    assert read.low > 2.9  # what is not read back is not copied
+
+
+@pytest.mark.parametrize(
+    ("link", "high"), [(0.4, 1 / 0.4), (0.6, 1 / 0.45), (0.1, 1 / 0.3), (float("nan"), 1 / 0.3)]
+)
+def test_what_the_link_needs_is_what_it_was_seen_to_carry(
+    starved: Diagnosis, link: float, high: float
+) -> None:
+    verdict = finding(starved, "host_starved", 0.05, Remedy(say("try.see_main_thread")))
+    facts = {**starved.facts, "pcie_link_share": Fact("pcie_link_share", link, "ratio", "ok")}
+    shares = {**starved.shares, "idle": 0.25, "copy": 0.45}
+    before = replace(starved, verdict=verdict, findings=(verdict,), facts=facts, shares=shares)
+    line = replace(cause("copying"), text="x = batch.cuda()")
+    after = with_lines(before, HostCauses((line,), idle=0.5)).verdict
+
+    assert after is not None
+    assert after.remedies[0].text == ONWARD
+    assert after.gain is not None
+    assert after.gain.high == pytest.approx(high / PACE[0])
+    assert after.gain.low == pytest.approx(1 / 0.45 / PACE[1])
 
 
 def told(diagnosis: Diagnosis, rule: str, first: Cause, *offered: Remedy) -> Finding:

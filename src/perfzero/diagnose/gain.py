@@ -204,15 +204,19 @@ def fewer_launches(e: Evidence, idle: float) -> Gain:
     return expect(e, idle, recovered=RECOVER_FEWER, assumption=say("gain.fewer_launches"))[0]
 
 
-def larger_batch(idle: float) -> Gain:
+def larger_batch(idle: float, *, in_part: bool = False) -> Gain:
     """
     What a larger batch may gain where launches leave the GPU *idle*.
 
     As many launches do twice the work at least, and at most as much more as fills the gaps with kernels that
     take in proportion longer.
+
+    *in_part*: all gaps lie in one part of the step, which no batch makes longer, such as an optimizer. Then a
+    batch b times as large takes idle + b (1 - idle) at most, so twice as large a one gains 2 / (2 - idle).
     """
     most = amdahl(idle, recovered=1.0)
-    return Gain(max(1.0, min(2.0, most) / 1.1), most, say("gain.larger_batch"))
+    least = 2.0 / (2.0 - idle) if in_part else min(2.0, most) / 1.1
+    return Gain(max(1.0, least), most, say("gain.larger_batch"))
 
 
 def precision(

@@ -742,6 +742,9 @@ RECOVER_TAIL: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.00, 0.50)
 RECOVER_COPY: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.60, 0.95)
 """Of the time of copies that need not be made, or can be overlapped with work."""
 
+RECOVER_LESS: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.50, 1.00)
+"""Of the time of copies, where less is copied: bfloat16 is half of float32; what stays on the GPU is all."""
+
 RECOVER_STAGING: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.60, 1.00)
 """Of the time of pageable copies: pinned ones of 512 MiB took a step from 73-79 ms to 9 on an H200."""
 

@@ -140,6 +140,7 @@ class Agent:
     steps: int = STEPS
     collections: tuple[FullCollection, ...] = ()
     watched_s: float = 0.0
+    collects_itself: bool = False
 
     @property
     def at_work(self) -> bool:
@@ -384,6 +385,7 @@ class Looks:
         refused, looked, found = said.get("refused"), said.get("looked"), said.get("found")
         if "collections" in said:
             agent.collections, agent.watched_s = _collections(said["collections"], said.get("watched_s"))
+            agent.collects_itself = said.get("collects_itself") is True
         if said.get("stays") is True and not agent.stays:
             agent.stays = True
             self._say(say("look.cupti_stays", pid=agent.pid))
@@ -427,6 +429,7 @@ class Looks:
             gpus=agent.gpus,
             collections=agent.collections,
             watched_s=agent.watched_s,
+            collects_itself=agent.collects_itself,
         )
         if trace is not None:
             self._traces.append((trace, look.file))

@@ -103,7 +103,8 @@ def judged_report(path: Path | str) -> Report:
     told = [with_lines(d, j.host, inside[j.seen.gpu.index]) for j, d in zip(judged, told, strict=True)]
     gpus = [gpu.index for gpu in recording.gpus]
     told = [
-        with_garbage(d, recording.looks, j.seen.gpu.index, gpus) for j, d in zip(judged, told, strict=True)
+        with_garbage(d, recording.looks, j.seen.gpu.index, gpus, j.host)
+        for j, d in zip(judged, told, strict=True)
     ]
     words = frameworks(breakdowns, recording.looks, [gpu.index for gpu in recording.gpus])
     judged = [

@@ -11,17 +11,25 @@ that: one collection more has ended when the agent's thread gets the GIL back, a
 seconds are watched, so nothing is told of stalls that come more rarely than twice in that time. Then the
 remedy stays what it is without a look: supposed, and with its condition.
 
-What is gained: all stalls are the collector's in so far as it takes as much of the time as they do. How often
-it comes is known to one more or less. The rest keeps its pace, as in `line_gains`.
+The wait is what a collection took at most. Whatever else held the GIL then is in it, and a call of C that
+makes many objects, as `json.loads` does, has collections in its midst: of such a stall a third was seen to be
+the collector's. So what is gained may be nothing, and at most all of the stalls in so far as waits take as
+much of the time as they do. How often they come is known to one more or less. The rest keeps its pace, as in
+`line_gains`.
+
+Where Python does not collect by itself, those seen are the program's own, and nothing is told. Nor is it
+where stacks show most of the idle time at a line that calls the collector, or that saves a checkpoint:
+pickling makes objects and holds the GIL.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
+from perfzero.attribute.causes import Cause
+from perfzero.attribute.host_activity import Activity
 from perfzero.diagnose.verdict import Finding, Gain, Remedy
 from perfzero.limits import CHOICE, Limit
 from perfzero.report.line_gains import PACE
@@ -35,14 +43,23 @@ FEWEST: Annotated[float, Limit("count", CHOICE)] = 2.0
 MOSTLY: Annotated[float, Limit("ratio", CHOICE)] = 0.5
 """Of the time that is told of: a collector that takes less explains less than half of it."""
 
+NAMED_OTHERWISE: frozenset[Activity] = frozenset({"garbage collection", "checkpoint"})
+"""What a line does beside which the collector explains nothing more."""
+
 RULES = frozenset({"periodic_stall", "host_starved"})
 
 FREEZE = say("try.freeze_gc")
 
 
-def without_garbage(finding: Finding, looks: Sequence[Look]) -> Finding | None:
-    """*finding* with what the collector was seen to do in *looks*, of one GPU; None where that is not it."""
-    told = [(_part(look), look) for look in looks if len(look.collections) >= FEWEST]
+def without_garbage(finding: Finding, looks: Sequence[Look], first: Cause | None = None) -> Finding | None:
+    """
+    *finding* with what the collector was seen to do in *looks*, of one GPU; None where that is not it.
+
+    *first*: the line that the GPU waits for most, if stacks show one.
+    """
+    if first is not None and first.activity in NAMED_OTHERWISE and first.share >= MOSTLY:
+        return None
+    told = [(_part(look), look) for look in looks if look.collects_itself and len(look.collections) >= FEWEST]
     part, look = max(told, key=lambda one: one[0], default=(0.0, None))
     if (
         look is None
@@ -78,6 +95,6 @@ def _median(collections: Sequence[FullCollection]) -> float:
 
 
 def _gain(share: float, part: float, many: int) -> Gain:
-    least, most = (share * min(1.0, part / share * (many + by) / many) for by in (-1, 1))
-    low, high = 1 / (PACE[1] * (1 - least)), 1 / (PACE[0] * (1 - most)) if most < 1 else math.inf
-    return Gain(max(1.0, low), max(1.0, high), say("gain.without_collections", share=percent(most / share)))
+    most = share * min(1.0, part / share * (many + 1) / many)
+    text = say("gain.without_collections", share=percent(most / share))
+    return Gain(1.0, max(1.0, 1 / (PACE[0] * (1 - most))), text)

@@ -146,7 +146,7 @@ ADVICE: tuple[Advice, ...] = (
     ),
     Advice(
         Remedy(say("try.copy_without_waiting"), (), _GPU_UP),
-        frozenset({"sync_bound", "host_starved"}), frozenset({"copying"}), "first", _copies_to_gpu,
+        frozenset({"sync_bound", "host_starved"}), frozenset({"copying"}), "instead", _copies_to_gpu,
     ),
     Advice(
         Remedy(say("try.checkpoint_thread"), (), _GPU_UP),

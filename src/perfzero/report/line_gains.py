@@ -9,7 +9,9 @@ a few points. Of T, the time now, is left
 
     taken   the part of the line's time that the remedy takes away (`TAKEN`)
     floor   what takes as long as before, though nothing else waits for it: the stages of a loader that the
-            remedy leaves alone, or the line itself where it is done beside the GPU's work
+            remedy leaves alone, or the line itself where it is done beside the GPU's work. Copies that
+            nobody waits for are still made: at best they take what the link needs for their bytes, which
+            is less than they take now where their source is not pinned
     c       a GPU that is never idle runs at a lower clock, and hosts change their pace (`PACE`)
 
 Where a line launches nothing is told: kernels have to be launched somehow. Only an optimizer's line can do
@@ -45,6 +47,9 @@ LEAST_OF_SHARE: Annotated[float, Limit("ratio", CHOICE)] = 0.8
 STAGE_KNOWN: Annotated[float, Limit("ratio", CHOICE)] = 0.05
 """To how much a stage's share is known: two workers are seen 200 times."""
 
+LEAST_LEFT: Annotated[float, Limit("ratio", CHOICE)] = 0.01
+"""Of the time, what is left at least: shares are known to a hundredth, so no more than 100 times is told."""
+
 _WORK: tuple[Stage, ...] = ("decoding", "augmenting", "tokenising", "other")
 """What is done to a sample, as against where it comes from and where it goes."""
 
@@ -55,7 +60,8 @@ class Taken:
     The part of the line's time that a remedy takes away, least and most.
 
     `stages`: of a loader, only that of these; empty for all of it. `beside`: the line is not shortened, but
-    done while the GPU works. `busy`: the part of the GPU's work that goes with it, at most.
+    done while the GPU works. `busy`: the part of the GPU's work that goes with it, at most. `copies`: what
+    is copied now is copied then, beside the GPU's work.
     """
 
     least: float = 1.0
@@ -63,6 +69,7 @@ class Taken:
     stages: tuple[Stage, ...] = ()
     beside: bool = False
     busy: float = 0.0
+    copies: bool = False
 
 
 TAKEN: Mapping[str, Taken] = {
@@ -80,7 +87,7 @@ TAKEN: Mapping[str, Taken] = {
         map(say, ("try.fixed_size", "try.decide_on_gpu", "try.keep_answer", "try.unchecked")), Taken()
     ),
     say("try.factor_on_gpu"): Taken(),
-    say("try.copy_without_waiting"): Taken(),
+    say("try.copy_without_waiting"): Taken(copies=True),
     say("try.compute_on_gpu"): Taken(0.9),  # the GPU has its own part of it then
     say("try.less_at_line"): Taken(0.9),
     say("try.overlap_line"): Taken(beside=True),
@@ -124,13 +131,15 @@ def line_gain(
     *,
     idle: float | None = None,
     update: Update | None = None,
+    copies: tuple[float, float] = (0.0, 0.0),
 ) -> Gain | None:
     """
     What *remedy*, by its text, gains against *finding*; None where the lines do not tell.
 
     *causes*: the lines that the GPU waits for, all of one activity, the first the one with most. *idle*: the
     share of all time without a kernel, of which theirs are shares, copies included; that of the finding where
-    it is not known. *update*: what is known of the optimizer.
+    it is not known. *update*: what is known of the optimizer. *copies*: the share of all time that copies
+    take which the GPU waits for, at least and at most once it does not.
     """
     whole = finding.share if idle is None or finding.rule == "periodic_stall" else idle
     if finding.rule not in _RULES or not causes or not 0 < whole < 1:
@@ -147,6 +156,8 @@ def line_gain(
     floor, slower = (0.0, 0.0), PACE[1]
     if taken.beside:
         floor = (least, most)
+    elif taken.copies:
+        floor = copies
     elif taken.stages:
         part = _stages(first, taken.stages)
         if part is None:
@@ -158,7 +169,8 @@ def line_gain(
         taken, slower = Taken(), 1 / PACE[0]  # a loader that sets the pace with and without the remedy
     shortest = PACE[0] * max(1 - most * taken.most - (1 - whole) * taken.busy, floor[0])
     longest = max(PACE[1] * (1 - least * taken.least), slower * floor[1])
-    text = say("gain.without_line", share=percent(min(1.0, most / whole)))
+    share = percent(min(1.0, most / whole))
+    text = say("gain.copied_beside", share=share) if taken.copies else say("gain.without_line", share=share)
     return Gain(max(1.0, 1 / longest), max(1.0, 1 / shortest), text)
 
 
@@ -168,13 +180,15 @@ def _update_gain(idle: float, causes: Sequence[Cause], update: Update) -> Gain |
     if not its:
         return None
     least, most = (min(1.0, sum(shares)) for shares in ([c.low for c in its], [c.high for c in its]))
+    kernels = min(update.share, 1 - idle)  # idle time and the look are of different seconds
     gone = (
-        (idle * least + update.share) * (1 - update.left[1]),
-        (idle * most + update.share) * (1 - update.left[0]),
+        (idle * least + kernels) * (1 - update.left[1]),
+        (idle * most + kernels) * (1 - update.left[0]),
     )
-    shortest = max(PACE[0] * (1 - gone[1]), 1 - idle - update.share)
+    shortest = max(PACE[0] * (1 - gone[1]), 1 - idle - kernels)
     text = say("gain.without_line", share=percent(most))
-    return Gain(max(1.0, PACE[0] / (1 - gone[0])), 1 / shortest if shortest > 0 else 1 / PACE[0], text)
+    low = max(1.0, PACE[0] / max(LEAST_LEFT, 1 - gone[0]))
+    return Gain(low, 1 / max(LEAST_LEFT, shortest), text)
 
 
 def _moves_work(remedy: str) -> bool:

@@ -335,12 +335,23 @@ def with_lines(
     return _changed(diagnosis, change)
 
 
-def with_garbage(diagnosis: Diagnosis, looks: Sequence[Look], gpu: int, gpus: Sequence[int]) -> Diagnosis:
-    """*diagnosis* of *gpu* with the remedy for Python's garbage collector, where *looks* saw it stall."""
+def with_garbage(
+    diagnosis: Diagnosis,
+    looks: Sequence[Look],
+    gpu: int,
+    gpus: Sequence[int],
+    host: HostCauses | None = None,
+) -> Diagnosis:
+    """
+    *diagnosis* of *gpu* with the remedy for Python's garbage collector, where *looks* saw it stall.
+
+    *host*: the lines that the GPU waits for, of which the first may explain it.
+    """
+    first = host.causes[0] if host is not None and host.causes else None
     its = [look for look in looks if _is_on(look, gpu, looks, gpus)]
 
     def change(finding: Finding) -> Finding:
-        told = without_garbage(finding, its)
+        told = without_garbage(finding, its, first)
         if told is None:
             return finding
         made = _made_for(finding)
@@ -393,7 +404,14 @@ def _with_line_gains(
     shares = diagnosis.shares
     idle = shares["idle"] + shares["copy"] if shares else None
     gains = [
-        line_gain(GAINS_AS.get(r.text, r.text), after, causes, idle=idle, update=update)
+        line_gain(
+            GAINS_AS.get(r.text, r.text),
+            after,
+            causes,
+            idle=idle,
+            update=update,
+            copies=_copies(diagnosis),
+        )
         for r in after.remedies
     ]
     told = tuple(replace(r, gain=own or r.gain) for r, own in zip(after.remedies, gains, strict=True))
@@ -405,6 +423,13 @@ def _with_line_gains(
         for r in told
     )
     return _led_by_its_first(after, tuple(kept), diagnosis.shares)
+
+
+def _copies(diagnosis: Diagnosis) -> tuple[float, float]:
+    """What copies take of the time at the link's rate, and what they take now with no kernel."""
+    link, now = diagnosis.facts.get("pcie_link_share"), diagnosis.shares.get("copy", 0.0)
+    needed = 0.0 if link is None or not math.isfinite(link.value) else link.value
+    return min(needed, now), now
 
 
 def _answered(finding: Finding, activity: Activity, sentence: str) -> Finding:

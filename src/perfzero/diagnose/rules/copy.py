@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from perfzero.diagnose import gain
 from perfzero.diagnose.evidence import Evidence
 from perfzero.diagnose.host_reads import host_reads
-from perfzero.diagnose.remedies import remedies_for
+from perfzero.diagnose.remedies import goes_and_returns, remedies_for
 from perfzero.diagnose.rules._severity import of_share
 from perfzero.diagnose.split import rates_of
 from perfzero.diagnose.thresholds import (
@@ -24,6 +25,7 @@ from perfzero.diagnose.thresholds import (
     PINNED_REACHES,
     RECOVER_COPY,
     RECOVER_KEPT,
+    RECOVER_LESS,
     RECOVER_STAGING,
     STAGING_VARIES,
 )
@@ -151,7 +153,7 @@ def transfer_bound(e: Evidence) -> Finding | None:
         assumption=say("gain.in_device_memory")
         if reads is not None
         else say("gain.not_copied")
-        if full
+        if full or goes_and_returns(e)
         else say("gain.overlapped"),
     )
     # Kernels that wait for a full link are counted as latency, and what is left still waits for it.
@@ -173,18 +175,32 @@ def transfer_bound(e: Evidence) -> Finding | None:
         ),
         because=tuple(because),
         gain=expected,
-        remedies=tuple(_with_gain(r, expected, of_link, full) for r in remedies_for("transfer_bound", e)),
+        remedies=tuple(
+            _with_gain(r, _own_gains(e, concerned, full=full), expected)
+            for r in remedies_for("transfer_bound", e)
+        ),
         next_limit=stopped
         or gain.next_limit(e, expected, eased=eased, becomes=gain.LIMIT_NAMES["pcie"] if full else None),
         eased=eased,
     )
 
 
-def _with_gain(remedy: Remedy, expected: Gain, of_link: float, full: bool) -> Remedy:
+def _own_gains(e: Evidence, share: float, *, full: bool) -> Mapping[str, Gain]:
     """
-    *remedy* with its gain. Copies that fill the link take as long beside work: overlapped they gain what it
-    has to spare.
+    What remedies gain for which the finding's gain is not made, by text; copies take *share* of time.
+
+    Copies that fill the link take as long beside work: overlapped they gain what it has to spare. What is not
+    copied at all takes nothing of the link.
     """
-    if full and remedy.text == say("try.overlap_copies"):
-        return replace(remedy, gain=Gain(1.0, max(1.0, 1.0 / of_link), say("gain.overlapped")))
-    return replace(remedy, gain=expected)
+    beside = say("gain.overlapped")
+    if full:
+        return {say("try.overlap_copies"): Gain(1.0, max(1.0, 1.0 / e.pcie_share), beside)}
+    less = gain.expect(
+        e, share, recovered=RECOVER_LESS, traffic={"pcie": 0.0}, assumption=say("gain.half_not_copied")
+    )[0]
+    overlapped = gain.expect(e, share, recovered=RECOVER_COPY, assumption=beside)[0]
+    return {say("try.copy_less"): less, say("try.overlap_copies"): overlapped}
+
+
+def _with_gain(remedy: Remedy, own: Mapping[str, Gain], expected: Gain) -> Remedy:
+    return replace(remedy, gain=own.get(remedy.text, expected))

@@ -94,11 +94,11 @@ def _launch_bound_throughout(e: Evidence) -> Finding | None:
     )
 
 
-def _with_own_gains(e: Evidence, idle: float) -> tuple[Remedy, ...]:
+def _with_own_gains(e: Evidence, idle: float, *, in_part: bool = False) -> tuple[Remedy, ...]:
     """The remedies against launches that come late, with the gains of those that are no graph."""
     own: dict[str, Gain] = {
         say("try.launch_less"): gain.fewer_launches(e, idle),
-        say("try.larger_batch"): gain.larger_batch(idle),
+        say("try.larger_batch"): gain.larger_batch(idle, in_part=in_part),
     }
     return tuple(replace(r, gain=own.get(r.text)) for r in remedies_for("launch_bound", e))
 
@@ -141,7 +141,7 @@ def _launch_bound_in_part(e: Evidence) -> Finding | None:
             say("launch.elsewhere", of_idle=percent(late.of_idle)),
         ),
         gain=expected,
-        remedies=_with_own_gains(e, share),
+        remedies=_with_own_gains(e, share, in_part=True),
         next_limit=stopped or gain.next_limit(e, expected, eased=("idle",)),
         eased=("idle",),
     )

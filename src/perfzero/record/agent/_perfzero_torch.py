@@ -236,7 +236,7 @@ class _Collections:
     def __init__(self) -> None:
         import gc
 
-        self._stats = gc.get_stats
+        self._stats, self._enabled = gc.get_stats, gc.isenabled
         self._count = self._full()
         self._at = time.monotonic()
         self.seen: list[list[float]] = []
@@ -257,7 +257,11 @@ class _Collections:
 
     def told(self) -> dict[str, Any]:
         """What to say of them."""
-        return {"collections": self.seen, "watched_s": round(self.watched_s, 6)}
+        return {
+            "collections": self.seen,
+            "watched_s": round(self.watched_s, 6),
+            "collects_itself": self._enabled(),
+        }
 
 
 class Look:

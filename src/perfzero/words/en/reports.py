@@ -81,16 +81,20 @@ REPORTS: Mapping[str, str] = {
         "it is compiled already: kernels that the compiler generated take {share} of the busy time"
     ),
     "seen_collections": (
-        "Python collected all its garbage {count} times within {seconds} s, for {length} each."
+        "Python collected all its garbage {count} times within {seconds} s, for {length} each at most."
     ),
     "seen_line": "It is {line}.",
     "gain.without_collections": (
-        "{share} of this time at most is the collector's, by how often it was seen; the rest takes 0.9 to "
-        "1.25 times as long"
+        "{share} of this time at most is the collector's, for what else holds Python's lock is in it; the "
+        "rest takes 0.9 times as long or more"
     ),
     "gain.without_line": (
         "{share} of the idle time would be gone without the line, as far as the remedy takes it away; the "
         "rest takes 0.9 to 1.25 times as long"
+    ),
+    "gain.copied_beside": (
+        "{share} of the idle time would be gone, and the same is copied beside the GPU's work, at the link's "
+        "rate at best; the rest takes 0.9 to 1.25 times as long"
     ),
     "seen_gain": "what a fused kernel leaves of attention elsewhere",
     "seen_allocates": (

@@ -78,13 +78,18 @@ REPORTS: Mapping[str, str] = {
     "seen_clears_gradients": "梯度被填零：占忙碌时间的 {share}。",
     "seen_fills": "{rows} 被填入同一个值：占忙碌时间的 {share}。",
     "compiled_already": "程序已经编译：编译器生成的内核占忙碌时间的 {share}",
-    "seen_collections": "Python 在 {seconds} 秒内做了 {count} 次完整的垃圾回收，每次 {length}。",
+    "seen_collections": "Python 在 {seconds} 秒内做了 {count} 次完整的垃圾回收，每次最多 {length}。",
     "seen_line": "就是这里：{line}。",
     "gain.without_collections": (
-        "按看到的次数，这段时间最多有 {share} 属于垃圾回收；其余部分需要原来的 0.9 到 1.25 倍时间"
+        "这段时间最多有 {share} 属于垃圾回收，因为其中也包括占用 Python 锁的其他工作；"
+        "其余部分至少需要原来的 0.9 倍时间"
     ),
     "gain.without_line": (
         "没有这一行，空闲时间的 {share} 就会消失（以该办法去掉的部分为限）；"
+        "其余部分需要原来的 0.9 到 1.25 倍时间"
+    ),
+    "gain.copied_beside": (
+        "空闲时间的 {share} 会消失，同样的数据改为与 GPU 的工作同时拷贝，最快达到链路速率；"
         "其余部分需要原来的 0.9 到 1.25 倍时间"
     ),
     "seen_gain": "按融合内核在别处给注意力留下的时间推算",
