@@ -130,6 +130,7 @@ SEEN = {"collections": [{"end_ns": 5, "length_s": 0.25}], "watched_s": 0.4}
         {"collections": 3, "watched_s": 0.4},
         {"collections": [], "watched_s": -1.0},
         {"collections": [], "watched_s": "long"},
+        {"collections": [], "watched_s": 0.4, "collects_itself": 3},
     ],
 )
 def test_a_look_stays_with_its_trace_where_what_it_tells_of_the_collector_cannot_be(

@@ -293,6 +293,10 @@ def _manifest_doubts(manifest: Manifest) -> tuple[str, ...]:
     return tuple(doubts)
 
 
+_OF_COLLECTOR = ("collections", "watched_s", "collects_itself")
+"""What a look tells of Python's garbage collector; its trace is worth as much without."""
+
+
 class _Events:
     """The lines of events.jsonl that could be read."""
 
@@ -349,7 +353,7 @@ class _Events:
 
     def _add_look(self, value: Mapping[str, object]) -> None:
         """A look, without what it tells of the garbage collector where that cannot be. Raises ValueError."""
-        without = {name: said for name, said in value.items() if name not in ("collections", "watched_s")}
+        without = {name: said for name, said in value.items() if name not in _OF_COLLECTOR}
         rest = _checked(decode(Look, without, where="look"), _is_look)
         try:
             self.looks.append(_checked(decode(Look, value, where="look"), _is_collected))
