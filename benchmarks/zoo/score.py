@@ -133,6 +133,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BadCase as error:
         print(error, file=sys.stderr)
         return 2
+    if not args.kept.is_dir():
+        print(
+            f"There is no folder {args.kept}. What was measured is kept by benchmarks/zoo/run.py.",
+            file=sys.stderr,
+        )
+        return 2
     try:
         all_found = all_scored(cases, kept=args.kept, quick=args.quick, jobs=args.jobs)
     except Unread as error:

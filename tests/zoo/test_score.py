@@ -65,6 +65,17 @@ def test_a_recording_of_another_program_is_not_scored(scorer, birch, tmp_path: P
     assert scorer("score").scored(birch, kept=tmp_path / "kept", quick=True) is None
 
 
+def test_a_folder_that_is_not_there_is_no_zoo_without_recordings(scorer, birch, tmp_path, capsys) -> None:
+    pages = tmp_path / "docs"
+    pages.mkdir()
+    (pages / "zoo.md").write_text("as it was")
+    asked = ["--kept", str(tmp_path / "keptt"), "--zoo", str(birch.folder.parent), "--pages", str(pages)]
+
+    assert scorer("score").main([*asked, "--docs", "--jobs", "1"]) == 2
+    assert capsys.readouterr().err.startswith(f"There is no folder {tmp_path / 'keptt'}.")
+    assert (pages / "zoo.md").read_text() == "as it was"
+
+
 def test_what_is_damaged_is_said_in_a_sentence_and_nothing_written(scorer, birch, tmp_path, capsys) -> None:
     kept, out = tmp_path / "kept", tmp_path / "out"
     (kept / "x02" / "base" / "manifest.json").unlink()
