@@ -24,12 +24,14 @@ from perfzero.diagnose.thresholds import (
     CLOSE_CALL,
     GRAPH_KERNEL_S,
     LAUNCH_RAMP_S,
+    LEAST_OF_RAMP,
     RECOVER_DOUBLE,
     RECOVER_FEWER,
     RECOVER_GRAPH,
     RECOVER_MATRIX,
     RECOVER_PRECISION,
     TENSOR_REACHED,
+    TWICE_TAKES,
 )
 from perfzero.diagnose.verdict import Finding, Gain, TimeClass
 from perfzero.text import duration, percent, quantity
@@ -192,7 +194,7 @@ def graph(e: Evidence, idle: float) -> tuple[Gain, str | None]:
     """
     kernel = e.mean_kernel_s
     shortest = max(GRAPH_KERNEL_S, kernel - LAUNCH_RAMP_S)
-    longest = max(GRAPH_KERNEL_S, kernel - LAUNCH_RAMP_S / 4)
+    longest = max(GRAPH_KERNEL_S, kernel - LEAST_OF_RAMP * LAUNCH_RAMP_S)
     left = (1.0 - idle) * min(1.0, longest / kernel) + idle * (1.0 - RECOVER_GRAPH[0])
     high = max(amdahl(idle, recovered=RECOVER_GRAPH[1]), 1.0 / (e.level("launches") * shortest))
     text = say("gain.graph", least=duration(shortest))
@@ -215,7 +217,7 @@ def larger_batch(idle: float, *, in_part: bool = False) -> Gain:
     batch b times as large takes idle + b (1 - idle) at most, so twice as large a one gains 2 / (2 - idle).
     """
     most = amdahl(idle, recovered=1.0)
-    least = 2.0 / (2.0 - idle) if in_part else min(2.0, most) / 1.1
+    least = 2.0 / (2.0 - idle) if in_part else min(2.0, most) / TWICE_TAKES
     return Gain(max(1.0, least), most, say("gain.larger_batch"))
 
 

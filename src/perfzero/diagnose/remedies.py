@@ -192,6 +192,13 @@ def only_fp16(e: Evidence) -> bool:
 
 GR_UP = say("worked.active_up")
 
+_UPDATE_IN_FEW_LAUNCHES = Remedy(
+    say("try.fused_optimizer_step"),
+    (say("need.optimizer_launches"),),
+    say("worked.launches_down_active_up"),
+    topic="fused_optimizer",
+)
+
 OFFERS: tuple[Offer, ...] = (
     Offer(
         "debug_leftovers",
@@ -259,16 +266,7 @@ OFFERS: tuple[Offer, ...] = (
         ),
         always,
     ),
-    Offer(
-        "launch_bound",
-        Remedy(
-            say("try.fused_optimizer_step"),
-            (say("need.optimizer_launches"),),
-            say("worked.launches_down_active_up"),
-            topic="fused_optimizer",
-        ),
-        in_part,
-    ),
+    Offer("launch_bound", _UPDATE_IN_FEW_LAUNCHES, in_part),
     Offer(
         "launch_bound",
         Remedy(
@@ -789,16 +787,7 @@ SEEN_ONLY: tuple[Offer, ...] = (
         for rule in ("host_starved", "sync_bound", "launch_bound", "periodic_stall")
     )
     + (
-        Offer(
-            "launch_bound",
-            Remedy(
-                say("try.fused_optimizer_step"),
-                (say("need.optimizer_launches"),),
-                say("worked.launches_down_active_up"),
-                topic="fused_optimizer",
-            ),
-            always,
-        ),
+        Offer("launch_bound", _UPDATE_IN_FEW_LAUNCHES, always),
         *(
             Offer(rule, Remedy(say("try.no_checks"), (), GR_UP, topic="checks"), always)
             for rule in ("sync_bound", "host_starved", "launch_bound")

@@ -818,6 +818,12 @@ Part of a kernel's active time that is its launch and not its work: the same tin
 3.2 µs each when launched one by one, and 1.9 µs in a graph (H200).
 """
 
+LEAST_OF_RAMP: Annotated[float, Limit("ratio", ASSUMED)] = 0.25
+"""Of `LAUNCH_RAMP_S`, what a graph spares of each kernel at least: longer ones hide some of their launch."""
+
+TWICE_TAKES: Annotated[float, Limit("ratio", ASSUMED)] = 1.1
+"""How much longer a step of twice the batch takes at most where launches set its pace, for those stay."""
+
 TIER_CONFIDENCE: Annotated[Mapping[str, float], Limit("ratio", CHOICE)] = {"pm": 1.0, "gpm": 0.6, "nvml": 0.3}
 """How much a signal tier can prove: counters of samples, averages, or only that some kernel ran."""
 

@@ -354,11 +354,7 @@ def with_garbage(
         told = without_garbage(finding, its, first)
         if told is None:
             return finding
-        made = _made_for(finding)
-        rest = (
-            replace(r, gain=finding.gain) if r is made and r.gain is None else r for r in told.remedies[1:]
-        )
-        return _led_by_its_first(told, (told.remedies[0], *rest), diagnosis.shares)
+        return _led_by_its_first(told, _with_gain(finding, told.remedies), diagnosis.shares)
 
     return _changed(diagnosis, change)
 
@@ -417,12 +413,7 @@ def _with_line_gains(
     told = tuple(replace(r, gain=own or r.gain) for r, own in zip(after.remedies, gains, strict=True))
     if not gains or gains[0] is None:
         return replace(after, remedies=told)
-    its = _made_for(before)
-    kept = (
-        replace(r, gain=before.gain) if its is not None and r.text == its.text and r.gain is None else r
-        for r in told
-    )
-    return _led_by_its_first(after, tuple(kept), diagnosis.shares)
+    return _led_by_its_first(after, _with_gain(before, told), diagnosis.shares)
 
 
 def _copies(diagnosis: Diagnosis) -> tuple[float, float]:
@@ -469,7 +460,7 @@ def _settled(
         finding = replace(finding, because=(*finding.because, _traffic(seen["traffic"])))
     offered = {remedy.text for remedy in finding.remedies}
     shown = (remedy for remedy in _shown_only(finding.rule, seen) if remedy.text not in offered)
-    before = (*_with_gain(finding), *shown)
+    before = (*_with_gain(finding, finding.remedies), *shown)
     left = _not_done(before, seen)
     sure: list[Remedy] = []
     supported: list[Remedy] = []
@@ -537,11 +528,13 @@ def _is_about_compiling(remedy: Remedy) -> bool:
     return remedy.text in WITHOUT_COMPILER or "compile" in NOTHING_TO_DO.get(remedy.text, ())
 
 
-def _with_gain(finding: Finding) -> tuple[Remedy, ...]:
-    """The remedies of *finding*, its gain with the one that it was computed for."""
+def _with_gain(finding: Finding, remedies: tuple[Remedy, ...]) -> tuple[Remedy, ...]:
+    """*remedies*, the gain of *finding* with the one that it was computed for, if that has none itself."""
     its = _made_for(finding)
+    if its is None:
+        return remedies
     return tuple(
-        replace(r, gain=finding.gain) if r is its and r.gain is None else r for r in finding.remedies
+        replace(r, gain=finding.gain) if r.text == its.text and r.gain is None else r for r in remedies
     )
 
 

@@ -24,6 +24,9 @@ Of the time, in which an H200 switched between two programs that both had work a
 8.3 to 8.7 % of it.
 """
 
+MOST_TURNS: Annotated[float, Limit("ratio", CHOICE)] = 2.0
+"""How much more of the time the others may work than their switches say: that was seen at full load only."""
+
 LEAST_TURNS: Annotated[float, Limit("ratio", CHOICE)] = 0.75
 """Of the turns that the others get in equal shares, at least."""
 
@@ -122,5 +125,5 @@ def _alone(e: Evidence, switching: float) -> Gain:
     part = switching / EQUAL_TURNS
     few, many = (1.0 - 1.0 / count for count in (LEAST_PROGRAMS, programs))
     low = amdahl(1.0, recovered=few * min(1.0, part) * LEAST_TURNS)
-    high = amdahl(1.0, recovered=many * min(1.0, 2.0 * part)) / (1.0 - min(switching, EQUAL_TURNS))
+    high = amdahl(1.0, recovered=many * min(1.0, MOST_TURNS * part)) / (1.0 - min(switching, EQUAL_TURNS))
     return Gain(low, high, say("gain.equal_turns", programs=f"{programs:.0f}"))
