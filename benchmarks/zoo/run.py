@@ -5,9 +5,10 @@ Measures the cases of the zoo: are perfzero's verdicts right, and do the fixes g
 
 Of each case three things are measured, one after the other on a GPU of its own: the unfixed program under
 `perfzero run` with all defaults; the unfixed and the fixed one alone, in turns; the fixed one under perfzero,
-for the limit it meets. A case takes some 65 s of a GPU so. What is kept already (--kept) is not measured
-again: gains as long as the program stays the same, recordings as long as the recorder does, too. Nothing is
-begun that would not end within the budget, and what was measured is kept at once.
+for the limit it meets (not of a healthy case, which has no fix). A case takes some 65 s of a GPU so. What is
+kept already (--kept) is not measured again: gains as long as the program stays the same, recordings as long
+as the recorder does, too. Nothing is begun that would not end within the budget, and what was measured is
+kept at once.
 
 Into OUT go zoo.json and zoo.txt, the scores of what was measured in this run; kept-1.tar, kept-2.tar, ...,
 what was kept in it, to be unpacked in the folder --kept of another machine; and logs.tar.gz. Then
@@ -64,6 +65,14 @@ PACKERS = 2
 PACK_LIMIT_S = 240.0
 
 
+def stages_of(case: Case, asked: Sequence[str]) -> list[str]:
+    """
+    Those of *asked* that *case* is scored by: of a healthy one no limit is foreseen, so what its tempting
+    change meets need not be watched.
+    """
+    return [stage for stage in asked if not (stage == "fixed" and case.truth.healthy)]
+
+
 class Run:
     """What all lanes share."""
 
@@ -81,7 +90,7 @@ class Run:
     def measure(self, case: Case, gpu: int) -> None:
         """Everything of *case* that is missing; what fails is noted, and the rest is still measured."""
         place = Place(self._args.python, gpu, self._args.dry_run)
-        for stage in self._args.stages:
+        for stage in stages_of(case, self._args.stages):
             if self._is_kept(case, stage):
                 self.say(gpu, case, stage, "kept")
             elif self._left_s() < self._needed_s(case, stage):

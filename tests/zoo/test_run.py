@@ -11,6 +11,7 @@ import sys
 import tarfile
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -82,6 +83,17 @@ def test_a_recording_by_another_recorder_is_made_anew_unless_it_is_said_to_do(
     assert is_kept("--any-recorder")
     made_up.joinpath("train.py").write_text("print()")
     assert not is_kept("--any-recorder")
+
+
+def test_the_change_that_tempts_is_not_watched_for_a_healthy_case_has_no_next_limit(
+    scorer, made_up: Path, tmp_path: Path
+) -> None:
+    case = scorer("case").read_case(made_up)
+    healthy = replace(case, truth=replace(case.truth, healthy=True))
+    stages_of = scorer("run").stages_of
+
+    assert stages_of(healthy, ("base", "gain", "fixed")) == ["base", "gain"]
+    assert stages_of(case, ("base", "fixed")) == ["base", "fixed"]
 
 
 def test_what_does_not_fit_the_budget_is_not_begun_and_that_is_said(
