@@ -51,10 +51,11 @@ def write_stream(
     claim: str = "pm-gpu0",
     **options: Any,
 ) -> None:
-    """A stream with *columns* as they are, start and end added where they are missing."""
+    """A stream with *columns* as they are, and times of format 1 where there are none of format 2."""
     rows = len(next(iter(columns.values())))
     start = 10**18 + np.arange(rows)
-    arrays = {"start_ns": pa.array(start), "end_ns": pa.array(start + 1), **columns}
+    times = {} if "after_ns" in columns else {"start_ns": pa.array(start), "end_ns": pa.array(start + 1)}
+    arrays = {**times, **columns}
     table = pa.table(arrays).replace_schema_metadata({"perfzero.stream": claim})
     with (
         pa.OSFile(str(folder / name), "wb") as file,
@@ -97,7 +98,8 @@ def test_a_good_recording_raises_no_doubt(folder: Path) -> None:
 
 def test_a_newer_format_asks_for_an_upgrade(folder: Path) -> None:
     change_manifest(folder, format=FORMAT + 1, gpus="a shape that only the newer one knows")
-    with pytest.raises(BrokenRecording, match=r"(?s)format 2; this one reads up to 1.*pip install --upgrade"):
+    said = rf"(?s)format {FORMAT + 1}; this one reads up to {FORMAT}.*pip install --upgrade"
+    with pytest.raises(BrokenRecording, match=said):
         open_recording(folder)
 
 
@@ -279,6 +281,34 @@ def test_rows_that_cannot_be_are_dropped_and_counted(folder: Path) -> None:
     assert doubts == ("pm-gpu0.arrow: 4 rows that end before they start were dropped.",)
 
 
+def test_times_are_told_from_row_to_row(folder: Path) -> None:
+    after, length = pa.array([1_000, 0, 5]), pa.array([10, 20, 30])
+    write_stream(folder, {"after_ns": after, "length_ns": length, "gr_active": pa.array([1.0, 2, 3])})
+    samples, doubts = pm_of(folder)
+
+    assert_array_equal([1_000, 1_010, 1_035], samples.start_ns)
+    assert_array_equal([1_010, 1_030, 1_065], samples.end_ns)
+    assert doubts == ()
+
+
+def test_rows_after_a_missing_step_are_dropped_for_their_time_is_lost(folder: Path) -> None:
+    after, length = pa.array([1_000, None, 0, 0]), pa.array([10, 10, 10, 10])
+    write_stream(folder, {"after_ns": after, "length_ns": length, "gr_active": pa.array([1.0, 2, 3, 4])})
+    samples, doubts = pm_of(folder)
+
+    assert_array_equal([1_000], samples.start_ns)
+    assert doubts == ("pm-gpu0.arrow: 3 rows that end before they start were dropped.",)
+
+
+def test_steps_beyond_what_a_clock_can_tell_are_dropped(folder: Path) -> None:
+    after, length = pa.array([1_000, 2**63 - 1, 0]), pa.array([10, 10, 10])
+    write_stream(folder, {"after_ns": after, "length_ns": length, "gr_active": pa.array([1.0, 2, 3])})
+    samples, doubts = pm_of(folder)
+
+    assert_array_equal([1_000], samples.start_ns)
+    assert len(doubts) == 1
+
+
 def test_one_row_out_of_order_does_not_take_the_others_with_it(folder: Path) -> None:
     """A wild stamp, early or late, is the one that goes."""
     start = np.array([10, 20, 900, 30, 40, 1, 50])
@@ -308,7 +338,7 @@ def test_a_null_and_an_infinite_value_are_missing(folder: Path) -> None:
         ({"gr_active": pa.array(["a lot"])}, "its column 'gr_active' is not of type float32 or float64"),
         ({"gr_active": pa.array([[0.5]])}, "its column 'gr_active' is not of type"),
         ({"gr_active": pa.array(["x"]).dictionary_encode()}, "its column 'gr_active' is not of type"),
-        ({"start_ns": pa.array([0.5])}, "its first two columns are not start_ns and end_ns of type int64"),
+        ({"start_ns": pa.array([0.5])}, "its first two columns are no times of type int64"),
         ({f"c{i}": pa.array([0.5]) for i in range(300)}, "it has 302 columns, more than the 256"),
     ],
 )

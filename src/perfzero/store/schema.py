@@ -15,9 +15,11 @@ ones before it when the recorder is killed. The manifest is written at the start
 "recording") and at the end ("complete", or "incomplete" where the recorder gave up).
 
 A stream whose set of columns grows is continued in a further segment,
-`<stream>-gpu<N>.<k>.arrow`; the reader joins them. Columns are `start_ns` and `end_ns`
+`<stream>-gpu<N>.<k>.arrow`; the reader joins them. Columns are `after_ns` and `length_ns`
 (int64) and canonical counter names (float32, whose relative step of 6e-8 is finer than any
-counter here is accurate).
+counter here is accurate). `after_ns` is the time from the end of the row before to the start of
+this one, nearly always 0, and in the first row of a batch the time since the epoch: so written,
+times take a hundredth of the space of absolute ones, which were a third of a recording.
 """
 
 from __future__ import annotations
@@ -33,8 +35,9 @@ from perfzero.values import Cost, Gpu, Process, Tier, jsonable
 from perfzero.words.said import say
 
 # History of the format. Readers refuse what is newer than themselves, and read what is older.
-# 1 - (0.1) first version
-FORMAT = 1
+# 1 - (0.1) first version, with times as TIMES
+# 2 - (0.1) times as STEPS
+FORMAT = 2
 
 MANIFEST = "manifest.json"
 EVENTS = "events.jsonl"
@@ -44,7 +47,11 @@ STREAMS = ("pm", "zoom", "gpm", "board", "host")
 RENAMED = {("gpm", "fma_active"): "fp32_active"}
 """What early recordings called otherwise, by stream and column: GPM tells FP32 arithmetic only."""
 
-TIMES = ("start_ns", "end_ns")  # the first two columns of every stream
+TIMES = ("start_ns", "end_ns")
+"""The first two columns of every stream of format 1."""
+
+STEPS = ("after_ns", "length_ns")
+"""Those of every later one: since the end of the row before (of none: since the epoch), and how long."""
 
 # A recording may come from anyone. The limits are far above what perfzero writes, and low
 # enough that reading cannot exhaust a machine.

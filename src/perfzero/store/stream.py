@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from perfzero.counters import BY_NAME
-from perfzero.store.schema import FORMAT, MAX_BATCH_ROWS, TIMES, stream_name
-from perfzero.values import Samples
+from perfzero.store.schema import FORMAT, MAX_BATCH_ROWS, STEPS, stream_name
+from perfzero.values import IntArray, Samples
 
 LIVE_LEVEL = 1  # zstd: the recorder shares the machine with the observed program
 SMALL_LEVEL = 19  # zstd: for recordings that are kept or sent
@@ -92,7 +92,7 @@ class _Encoder:
             )
         self._names = tuple(names)
         self._schema = pa.schema(
-            [*((n, pa.int64()) for n in TIMES), *((n, pa.float32()) for n in self._names)],
+            [*((n, pa.int64()) for n in STEPS), *((n, pa.float32()) for n in self._names)],
             metadata={"perfzero.format": str(FORMAT), "perfzero.stream": stream_name(stream, gpu)},
         )
         self._sink = io.BytesIO()
@@ -105,7 +105,7 @@ class _Encoder:
     def batch(self, samples: Samples) -> bytes:
         with np.errstate(over="ignore"):  # beyond float32 is infinite, which the reader takes as missing
             values = [samples.column(n).astype(np.float32) for n in self._names]
-        times = [np.ascontiguousarray(a, dtype=np.int64) for a in (samples.start_ns, samples.end_ns)]
+        times = _steps(samples)
         # From buffers: pa.array would import pandas, where it is installed, to ask whether this is one.
         arrays = [
             pa.Array.from_buffers(field.type, len(samples), [None, pa.py_buffer(np.ascontiguousarray(a))])
@@ -131,3 +131,10 @@ def _readable_batches(samples: Samples) -> Iterator[Samples]:
         rows = slice(first, first + MAX_BATCH_ROWS)
         columns = {k: v[rows] for k, v in samples.columns.items()}
         yield Samples(samples.start_ns[rows], samples.end_ns[rows], columns)
+
+
+def _steps(samples: Samples) -> tuple[IntArray, IntArray]:
+    """The times of *samples* as `STEPS`."""
+    start, end = (np.asarray(times, dtype=np.int64) for times in (samples.start_ns, samples.end_ns))
+    before = np.concatenate([np.zeros(1, np.int64), end[:-1]])[: len(start)]
+    return start - before, end - start

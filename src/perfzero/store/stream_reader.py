@@ -27,6 +27,7 @@ from perfzero.store.schema import (
     MAX_BODY_BYTES,
     MAX_COLUMNS,
     MAX_METADATA_BYTES,
+    STEPS,
     TIMES,
     stream_name,
 )
@@ -113,7 +114,8 @@ class _Reader:
             raise _Damaged(say("file.many_columns", count=len(schema), most=MAX_COLUMNS))
         if len(set(schema.names)) != len(schema):
             raise _Damaged(say("file.same_columns"))
-        if tuple(schema.names[:2]) != TIMES or any(schema.field(n).type != pa.int64() for n in TIMES):
+        first = tuple(schema.names[:2])
+        if first not in (TIMES, STEPS) or any(schema.field(n).type != pa.int64() for n in first):
             raise _Damaged(say("file.first_columns"))
         odd = [n for n in schema.names[2:] if schema.field(n).type not in (pa.float32(), pa.float64())]
         if odd:
@@ -187,7 +189,7 @@ class _Reader:
 
     def _trusted_rows(self, batches: list[Any], schema: Any, names: Sequence[str]) -> Samples:
         table = pa.Table.from_batches(batches, schema)
-        start, end = (_times(table.column(n)) for n in TIMES)
+        start, end = _all_times(batches, schema)
         columns: dict[str, FloatArray] = {}
         infinite = 0
         for name in names:
@@ -293,10 +295,37 @@ def _message_header(metadata: bytes) -> tuple[int, int]:
     )
 
 
-def _times(column: Any) -> IntArray:
+def _all_times(batches: Sequence[Any], schema: Any) -> tuple[IntArray, IntArray]:
+    """Starts and ends of the rows of *batches*, negative where they cannot be told."""
+    told = _absolute if tuple(schema.names[:2]) == TIMES else _walked
+    times = [told(batch.column(0), batch.column(1)) for batch in batches]
+    if not times:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    starts, ends = zip(*times, strict=True)
+    return np.concatenate(starts), np.concatenate(ends)
+
+
+def _absolute(start: Any, end: Any) -> tuple[IntArray, IntArray]:
+    return _whole_numbers(start), _whole_numbers(end)
+
+
+def _walked(after: Any, length: Any) -> tuple[IntArray, IntArray]:
+    """After a step that is missing no time can be told; sums that are too large turn negative."""
+    steps, lengths = _whole_numbers(after, missing=0), _whole_numbers(length, missing=0)
+    end = np.cumsum(steps + lengths)
+    start = end - lengths
+    told = np.logical_and.accumulate(_present(after) & _present(length))
+    return np.where(told, start, -1), np.where(told, end, -1)
+
+
+def _whole_numbers(column: Any, *, missing: int = -1) -> IntArray:
     # A time that is missing makes the row impossible, which drops it.
-    values = (column.fill_null(-1) if column.null_count else column).to_numpy()
+    values = (column.fill_null(missing) if column.null_count else column).to_numpy()
     return np.asarray(values, dtype=np.int64)
+
+
+def _present(column: Any) -> NDArray[np.bool_]:
+    return np.asarray(column.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
 
 
 def _longest_ordered(values: IntArray) -> NDArray[np.bool_]:

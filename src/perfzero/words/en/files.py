@@ -98,7 +98,7 @@ FILES: Mapping[str, str] = {
     "file.extension_type": "it has columns of an extension type",
     "file.many_columns": "it has {count} columns, more than the {most} that are read",
     "file.same_columns": "two of its columns have the same name",
-    "file.first_columns": "its first two columns are not start_ns and end_ns of type int64",
+    "file.first_columns": "its first two columns are no times of type int64",
     "file.column_type": "its column {column} is not of type float32 or float64",
     "file.claims": "it says of itself that it is the stream {stream}",
     "file.unknown_columns": "{name} has {count} columns that this perfzero does not know: {names}.",

@@ -91,7 +91,7 @@ FILES: Mapping[str, str] = {
     "file.extension_type": "它有扩展类型的列",
     "file.many_columns": "它有 {count} 列，超过可读取的 {most} 列",
     "file.same_columns": "它有两列同名",
-    "file.first_columns": "它的前两列不是 int64 类型的 start_ns 和 end_ns",
+    "file.first_columns": "它的前两列不是 int64 类型的时间",
     "file.column_type": "它的列 {column} 不是 float32 或 float64 类型",
     "file.claims": "它自称是数据流 {stream}",
     "file.unknown_columns": "{name} 有 {count} 列是这个 perfzero 不认识的：{names}。",
