@@ -20,6 +20,7 @@ what was kept in it, to be unpacked in the folder --kept of another machine; and
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import shutil
@@ -49,6 +50,7 @@ from recorded import FIXED_S, Place, await_end, pack_command, watch
 from replayed import Replayed
 from turns import ROUNDS, TURN_S, achieved, in_turns
 
+from perfzero.report.atomic import write_whole
 from perfzero.values import jsonable
 
 STAGES = ("base", "gain", "fixed")
@@ -83,6 +85,7 @@ class Run:
         self._work = work
         self._stop = stop
         self._beside = beside
+        self._out = args.out
         self._archive = Archive(args.out, root=self.kept.folder)
         self._begun = time.monotonic()
         self._lock = threading.Lock()
@@ -103,7 +106,7 @@ class Run:
                     raise
                 except Exception as error:  # noqa: BLE001 - the other stages and cases must still be measured
                     self.fail(case, f"{stage}: {type(error).__name__}: {error}")
-                    self.say(gpu, case, stage, "FAILED")
+        self._save_logs()
 
     def _stage(self, case: Case, stage: str, place: Place) -> None:
         if stage == "gain":
@@ -203,8 +206,15 @@ class Run:
     # --- words ---
 
     def fail(self, case: Case, why: str) -> None:
+        """Told at once, too: what fails after this may take the machine away."""
+        words = " ".join(why.split())
         with self._lock:
-            self.failures.setdefault(case.id, []).append(" ".join(why.split()))
+            self.failures.setdefault(case.id, []).append(words)
+        print(f"{time.monotonic() - self._begun:5.0f} s         {case.id:6} FAILED {words}", flush=True)
+
+    def _save_logs(self) -> None:
+        with self._lock:
+            save_logs(self._work, self._out)
 
     def say(self, gpu: int | None, case: Case, stage: str, words: str) -> None:
         where = "" if gpu is None else f"gpu {gpu}"
@@ -226,10 +236,12 @@ def results(run: Run, cases: Sequence[Case], out: Path) -> bool:
 
 def save_logs(work: Path, out: Path) -> None:
     """What programs and recorder printed, and what was said of the recordings."""
-    with tarfile.open(out / "logs.tar.gz", "w:gz") as file:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as file:
         for path in sorted(work.rglob("*")):
             if path.suffix == ".log" or path.parent.name.endswith("-reports"):
                 file.add(path, arcname=str(path.relative_to(work)))
+    write_whole(out / "logs.tar.gz", packed.getvalue())
 
 
 def parser() -> argparse.ArgumentParser:

@@ -106,7 +106,9 @@ def test_what_does_not_fit_the_budget_is_not_begun_and_that_is_said(
     assert list((tmp_path / "kept").iterdir()) == []
 
 
-def test_a_program_that_fails_is_told_and_stops_nothing_else(scorer, made_up: Path, tmp_path: Path) -> None:
+def test_a_program_that_fails_is_told_at_once_and_stops_nothing_else(
+    scorer, made_up: Path, tmp_path: Path, capsys
+) -> None:
     program = made_up / "train.py"
     program.write_text(program.read_text().replace("step, end", "assert not args.fixed, 'no fix'\nstep, end"))
     stages = "gain,fixed"
@@ -116,6 +118,10 @@ def test_a_program_that_fails_is_told_and_stops_nothing_else(scorer, made_up: Pa
     assert gain.startswith("gain: NoPace: the fixed program prints no progress")
     assert "no fix" in gain
     assert fixed.startswith("fixed: Failed: ended with 1")
+    said = capsys.readouterr().out
+    assert said.index(f"FAILED {gain}") < said.index("fixed  begins")
+    with tarfile.open(tmp_path / "out" / "logs.tar.gz") as file:
+        assert "x01/fixed.log" in file.getnames()
 
 
 @pytest.mark.timeout(300)
