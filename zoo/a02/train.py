@@ -28,7 +28,7 @@ def main():
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
 
-    width, depth, length, rows = (1024, 12, 1024, 640) if device == "cuda" else (64, 2, 64, 512)
+    width, depth, length, rows = (1024, 12, 1024, 320) if device == "cuda" else (64, 2, 64, 512)
     loader = DataLoader(
         Corpus(rows, length),
         batch_size=16,
@@ -55,7 +55,7 @@ def main():
             loss.backward()
             optimizer.step()
             step += 1
-            if step % 8 == 0:
+            if step % 5 == 0:
                 print(f"step {step} loss {loss.item():.4f}", flush=True)
                 if time.perf_counter() > end:
                     break

@@ -38,7 +38,7 @@ def main():
     torch.set_float32_matmul_precision("high")
 
     length, channels = (1 << 17, 64) if device == "cuda" else (1 << 15, 8)
-    loader = DataLoader(Traces(32, length, single=args.fixed), 32, num_workers=4, pin_memory=device == "cuda")
+    loader = DataLoader(Traces(32, length, single=args.fixed), 16, num_workers=4, pin_memory=device == "cuda")
     net = nn.Sequential(
         nn.Conv1d(1, channels, 16, 4), nn.GELU(),
         nn.Conv1d(channels, channels, 16, 4), nn.GELU(),

@@ -55,8 +55,8 @@ def main():
             coarse = Image.fromarray(rng.integers(0, 255, (28, 28, 3), dtype=np.uint8))
             coarse.resize((224, 224)).save(Path(folder) / name, quality=90)
         data = Pictures(Drive(folder, 0.015), names, cache=args.fixed)
-        loader = DataLoader(data, 32 if device == "cuda" else 4, num_workers=4, pin_memory=device == "cuda")
-        net = (models.resnet50() if device == "cuda" else models.resnet18()).to(device)
+        loader = DataLoader(data, 8 if device == "cuda" else 4, num_workers=4, pin_memory=device == "cuda")
+        net = models.resnet18().to(device)
         optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
 
         end = time.perf_counter() + args.seconds
@@ -66,7 +66,7 @@ def main():
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            if step % 2 == 0:
+            if step % 8 == 0:
                 print(f"step {step} loss {loss.item():.4f}", flush=True)
                 if time.perf_counter() > end:
                     break

@@ -56,7 +56,7 @@ def main():
                 file.write(rng.standard_normal((DEPTH, SIDE, SIDE), np.float32).astype(np.float16).tobytes())
         seek, rate = (0.0001, 3e9) if args.fixed else (0.009, 160e6)
         data = Volumes(Disk(path, seek, rate), 24)
-        loader = DataLoader(data, 4 if device == "cuda" else 1, num_workers=4, pin_memory=device == "cuda")
+        loader = DataLoader(data, 2 if device == "cuda" else 1, num_workers=2, pin_memory=device == "cuda")
         channels = 48 if device == "cuda" else 4
         layers = [nn.Conv3d(1, channels, 3, 2), nn.LeakyReLU()]
         for _ in range(3):

@@ -21,7 +21,7 @@ class Upload:
         pass
 
 
-def save(state, rate=6e8):
+def save(state, rate=9e8):
     torch.save(state, Upload(rate))
 
 
@@ -35,7 +35,7 @@ def main():
     torch.set_float32_matmul_precision("high")
 
     width, depth, shape = (1024, 12, (16, 512)) if device == "cuda" else (128, 2, (4, 64))
-    every = 50 if device == "cuda" else 20
+    every = 40 if device == "cuda" else 20
     block = nn.TransformerEncoderLayer(width, width // 64, 4 * width, 0.0, batch_first=True, norm_first=True)
     net = nn.Sequential(
         nn.Embedding(VOCABULARY, width), nn.TransformerEncoder(block, depth), nn.Linear(width, VOCABULARY)

@@ -1,5 +1,6 @@
 import argparse
 import json
+import math
 import tempfile
 import time
 from collections import deque
@@ -16,18 +17,17 @@ class Sine(nn.Module):
 
 class Progress:
     def __init__(self, log):
-        self.log = log
-        self.losses, self.norms = deque(maxlen=1000), deque(maxlen=1000)
-        self.text = ""
+        self.log, self.text = log, ""
+        self.windows = {name: deque(maxlen=1000) for name in ("loss", "psnr", "grad_norm")}
 
     def write(self, step, loss, norm):
-        self.losses.append(loss)
-        self.norms.append(norm)
-        self.log.write(json.dumps({"step": step, "loss": loss, "grad_norm": norm}) + "\n")
+        values = {"loss": loss, "psnr": -10 * math.log10(loss), "grad_norm": norm}
+        for name, value in values.items():
+            self.windows[name].append(value)
+        self.log.write(json.dumps({"step": step, **values}) + "\n")
 
     def update(self, step):
-        windows = {"loss": self.losses, "grad_norm": self.norms}
-        means = (f"{name} {mean(w):.5f} +- {pstdev(w):.5f}" for name, w in windows.items())
+        means = (f"{name} {mean(w):.5f} +- {pstdev(w):.5f}" for name, w in self.windows.items())
         self.text = f"{step} {' '.join(means)}"
 
 

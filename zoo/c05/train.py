@@ -44,7 +44,7 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
     random.seed(0)
-    size, width = (512, 1024) if device == "cuda" else (4, 32)
+    size, width = (512, 896) if device == "cuda" else (4, 32)
 
     documents = [random.choices(range(20_000), k=random.randint(96, 128)) for _ in range(8000)]
     topics = [random.randrange(20) for _ in documents]

@@ -57,7 +57,7 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
     random.seed(0)
-    size, width, tokens = (96, 1024, 1024) if device == "cuda" else (2, 32, 16)
+    size, width, tokens = (96, 1024, 640) if device == "cuda" else (2, 32, 16)
     counts = [random.randint(20, 80) for _ in range(2000)]
     images = [([[random.random() + 0.01 for _ in range(4)] for _ in range(n)], [n] * n) for n in counts]
     memory = torch.randn(size, tokens, width, device=device, dtype=torch.bfloat16)

@@ -10,8 +10,7 @@ CLASSES = 100
 
 class Metric:
     def __init__(self, score, fixed):
-        self.score, self.fixed = score, fixed
-        self.total = 0.0
+        self.score, self.fixed, self.total = score, fixed, 0.0
 
     def divide(self, a, b):
         if self.fixed:
@@ -38,6 +37,9 @@ SCORES = {
     "f1": lambda hits, misses, extra, _rest: (2 * hits, 2 * hits + misses + extra),
     "specificity": lambda _hits, _misses, extra, rest: (rest, rest + extra),
     "jaccard": lambda hits, misses, extra, _rest: (hits, hits + misses + extra),
+    "fallout": lambda _hits, _misses, extra, rest: (extra, rest + extra),
+    "omission": lambda _hits, misses, _extra, rest: (misses, rest + misses),
+    "missed": lambda hits, misses, _extra, _rest: (misses, hits + misses),
 }
 
 
@@ -48,7 +50,7 @@ def main() -> None:
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
-    width, size = (4096, 4608) if device == "cuda" else (16, 32)
+    width, size = (4096, 5120) if device == "cuda" else (16, 32)
 
     data = torch.randn(16 * size, width, device=device, dtype=torch.bfloat16)
     classes = torch.randint(CLASSES, (16 * size,), device=device)

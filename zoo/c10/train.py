@@ -28,7 +28,7 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
     random.seed(0)
-    size, width = (256, 1024) if device == "cuda" else (4, 32)
+    size, width = (256, 896) if device == "cuda" else (4, 32)
 
     latents = torch.randn(1024, 256, 64).to(torch.bfloat16)
     captions = [random.choices(range(1, 8192), k=128) for _ in latents]

@@ -46,7 +46,7 @@ def main():
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("high")
 
-    count, width, horizon = (1024, 4096, 32) if device == "cuda" else (128, 64, 32)
+    count, width, horizon = (2048, 2048, 32) if device == "cuda" else (128, 64, 32)
     carts, all_carts = [Cart() for _ in range(count)], Carts(count)
     hidden = [nn.Linear(4, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh()]
     policy = nn.Sequential(*hidden, nn.Linear(width, 2)).to(device)

@@ -1,7 +1,9 @@
 import argparse
+import os
 import random
 import time
 
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -52,7 +52,7 @@ def main():
         loss.backward()
         optimizer.step()
         step += 1
-        if step % 20 == 0:
+        if step % 10 == 0:
             print(f"step {step} loss {loss.item():.4f}", flush=True)
 
 
