@@ -20,7 +20,7 @@ class Antennas(Dataset):
         antennas = len(self.steering)
         signals = np.random.default_rng(i).standard_normal((antennas, antennas), dtype=np.float32)
         beams = signals @ self.steering / antennas**0.5
-        return torch.from_numpy(beams[None, ::8, ::12].copy()), i % 10
+        return torch.from_numpy(beams[None, ::8, ::8].copy()), i % 10
 
 
 def main():
@@ -33,7 +33,7 @@ def main():
     torch.set_float32_matmul_precision("high")
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1" if args.fixed else "4"
 
-    antennas, directions, channels = (1024, 1536, 64) if device == "cuda" else (256, 384, 8)
+    antennas, directions, channels = (1024, 1024, 64) if device == "cuda" else (256, 256, 8)
     loader = DataLoader(
         Antennas(antennas, directions),
         16 if device == "cuda" else 4,
