@@ -147,12 +147,23 @@ def test_a_graph_of_long_kernels_gains_only_the_gaps():
     assert (found.low, found.high) == (pytest.approx(1.9, rel=0.01), pytest.approx(2.0, rel=0.01))
 
 
-def test_a_larger_batch_gains_twice_or_what_fills_the_gaps():
+def test_a_batch_four_times_as_large_gains_as_much_or_what_fills_the_gaps():
     some, many = gain.larger_batch(0.3), gain.larger_batch(0.9)
 
     assert (some.low, some.high) == pytest.approx((1 / 0.7 / 1.1, 1 / 0.7))
-    assert (many.low, many.high) == pytest.approx((2 / 1.1, 10.0))
+    assert (many.low, many.high) == pytest.approx((4 / 1.1, 4 * 1.1))
     assert gain.larger_batch(0.01).low == 1.0
+
+
+def test_a_larger_batch_gains_up_to_what_fills_the_sms_that_have_no_work():
+    """Half of the time kernels run, on a quarter of the SMs: on all of them four batches take no longer."""
+    few = observe([Phase(5e-6, {"gr_active": 1.0, "sm_active": 0.25, "launches": 2e5}), Phase(5e-6)])
+    all_of_them = observe([Phase(5e-6, {"gr_active": 1.0, "sm_active": 0.9, "launches": 2e5}), Phase(5e-6)])
+    spare, none = (gain.spare(collect(program)) for program in (few, all_of_them))
+
+    assert (spare, none) == (pytest.approx(0.5 * 0.75, abs=0.01), 0.0)
+    assert gain.larger_batch(0.5, spare=0.25).high == pytest.approx(4.0)
+    assert gain.larger_batch(0.5, spare=0.25).low == gain.larger_batch(0.5).low
 
 
 @pytest.mark.parametrize("idle", [0.1, 0.52, 0.9])

@@ -112,7 +112,7 @@ def test_a_larger_batch_is_promised_less_where_only_the_optimizer_is_late() -> N
 
     assert in_part.low == pytest.approx(2 / (2 - late.share))
     assert in_part.high == pytest.approx(1 / (1 - late.share))
-    assert throughout.low == pytest.approx(2 / 1.1, rel=0.01)
+    assert throughout.low == pytest.approx(4 / 1.1, rel=0.01)
 
 
 @pytest.mark.parametrize("name", FIXED_MS)

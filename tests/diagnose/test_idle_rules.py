@@ -35,9 +35,19 @@ def gaps(
     )
 
 
-def tiny(*, queue: Mapping[str, float], main: float = 1.0) -> Observation:
+def tiny(*, queue: Mapping[str, float], main: float = 1.0, **host: float) -> Observation:
     """Kernels of 4 µs and gaps of 22 µs."""
-    return observe([Phase(4e-6, {**TINY, **queue}), Phase(22e-6, EMPTY)], host={"host_main_cpu": main})
+    return observe(
+        [Phase(4e-6, {**TINY, **queue}), Phase(22e-6, EMPTY)], host={"host_main_cpu": main, **host}
+    )
+
+
+def late_in_part(*, elsewhere: float) -> Observation:
+    """Half of the time tiny kernels are launched too late, else long ones run for *elsewhere* of the time."""
+    late = [Phase(4e-6, {**TINY, **LATE}), Phase(22e-6, EMPTY)] * 400
+    long = {**KERNEL, "launches": 20e3, **LATE}
+    rest = [Phase(100e-6 * elsewhere, long), Phase(100e-6 * (1 - elsewhere), EMPTY)] * 104
+    return observe([*late, *rest], host={"host_main_cpu": 0.6, "host_tree_cpu": 1.0})
 
 
 def rules(observation: Observation) -> dict[str, Finding]:
@@ -51,6 +61,52 @@ def test_launches_that_come_too_late_are_proved_by_the_queue():
     assert found.confidence > 0.9
     assert "queue was empty" in found.because[0]
     assert any("comes too late" in line for line in found.because)
+
+
+def test_a_backward_pass_in_a_thread_of_its_own_leaves_a_host_that_never_rests():
+    found = rules(tiny(queue=LATE, main=0.54, host_tree_cpu=0.99))
+
+    assert found["launch_bound"].share == pytest.approx(22 / 26, abs=0.02)
+    assert any("main thread 54 % of a core, the program's threads in turns 99 %" in line
+               for line in found["launch_bound"].because)  # fmt: skip
+    assert "sync_bound" not in found
+    assert "host_starved" not in found
+
+
+@pytest.mark.parametrize("together", [0.6, 3.0], ids=["all of them rest", "others work at once"])
+def test_a_main_thread_that_rests_beside_threads_which_do_not_stand_in_for_it_is_not_the_limit(together):
+    found = rules(tiny(queue=LATE, main=0.54, host_tree_cpu=together))
+
+    assert found.get("launch_bound") is None or found["launch_bound"].gain.high < 2  # of a part only
+
+
+def test_launches_are_late_throughout_where_the_gpu_idles_beside_the_worst_part_as_well():
+    throughout, in_part = (rules(late_in_part(elsewhere=busy))["launch_bound"] for busy in (0.3, 0.9))
+
+    assert throughout.share == pytest.approx((22 / 26 + 0.7) / 2, abs=0.03)
+    assert in_part.share == pytest.approx(22 / 26 / 2, abs=0.03)
+    assert "in one part" in in_part.because[0]
+
+
+def test_of_kernels_shorter_than_any_launch_it_is_told_what_it_is_if_the_host_launches():
+    found = idle.sync_bound(collect(tiny(queue=AHEAD)))
+
+    assert found is not None
+    assert found.launching is not None
+    assert found.launching.rule == "launch_bound"
+    assert any("to launch one takes a host 14 µs and more" in line for line in found.launching.because)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [gaps(queue=AHEAD), tiny(queue=AHEAD, main=0.3)],
+    ids=["kernels that hide their launches", "a host that rests"],
+)
+def test_it_cannot_be_launching_with(program):
+    found = [f.launching for f in run_rules(collect(program)) if f.rule in ("sync_bound", "host_starved")]
+
+    assert found
+    assert not any(found)
 
 
 def test_tiny_kernels_whose_launches_come_in_time_are_not_launch_bound():

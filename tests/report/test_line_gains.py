@@ -12,7 +12,7 @@ from perfzero.attribute.host_activity import Activity, Stage
 from perfzero.diagnose.remedies import OFFERS, SEEN_ONLY
 from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Gain, Remedy
 from perfzero.report.line_advice import ADVICE
-from perfzero.report.line_gains import PACE, TAKEN, Update, line_gain
+from perfzero.report.line_gains import PACE, TAKEN, Update, graph_gain, line_gain
 from perfzero.report.settled import ANSWERS, with_lines
 from perfzero.stacks import Frame
 from perfzero.words.said import say
@@ -260,3 +260,39 @@ def test_each_remedy_is_one_that_there_is() -> None:
     there |= {answer.text for answer in ANSWERS}
 
     assert set(TAKEN) <= there
+
+
+def test_a_graph_leaves_the_copies_that_the_host_makes_for_each_step() -> None:
+    """Of 0.9 a fifth is a copy: 0.18 stays beside what the graph takes, a tenth or a twentieth."""
+    told = graph_gain(Gain(10.0, 20.0, ""), 0.9, [cause("launching", 0.8), cause("copying", 0.2)])
+
+    assert told is not None
+    assert (told.low, told.high) == pytest.approx((1 / 0.28, 1 / 0.23))
+
+
+def test_a_graph_takes_all_of_it_where_all_lines_may_launch() -> None:
+    assert graph_gain(Gain(10.0, 20.0, ""), 0.9, [cause("launching", 0.5), cause("python", 0.5)]) is None
+
+
+def test_a_step_that_copies_goes_on_waiting_for_its_host_once_it_is_a_graph(starved: Diagnosis) -> None:
+    graph = Remedy(say("try.graph"))
+    shares = {**dict.fromkeys(starved.shares, 0.0), "idle": 0.92, "small_grid": 0.08}
+    told = replace(
+        finding(starved, "launch_bound", 0.92, graph),
+        gain=Gain(8.0, 20.0, ""), eased=("idle",), next_limit="the number of SMs the kernels fill",
+    )  # fmt: skip
+    before = replace(starved, verdict=told, findings=(told,), shares=shares)
+    copying, alone = (
+        with_lines(before, HostCauses(tuple(causes), idle=0.92)).verdict
+        for causes in (
+            [cause("launching", 0.76), cause("copying", 0.21)],
+            [cause("launching", 0.97)],
+        )
+    )
+
+    assert copying is not None
+    assert copying.gain is not None
+    assert copying.gain.high < 1 / (0.92 * 0.21)
+    assert copying.next_limit == "the host"
+    assert alone is not None
+    assert (alone.gain, alone.next_limit) == (told.gain, told.next_limit)

@@ -23,6 +23,7 @@ from perfzero.diagnose.thresholds import (
     BOUND,
     CLOSE_CALL,
     GRAPH_KERNEL_S,
+    LARGER_BATCH,
     LAUNCH_RAMP_S,
     LEAST_OF_RAMP,
     RECOVER_DOUBLE,
@@ -30,8 +31,8 @@ from perfzero.diagnose.thresholds import (
     RECOVER_GRAPH,
     RECOVER_MATRIX,
     RECOVER_PRECISION,
+    STEP_TAKES,
     TENSOR_REACHED,
-    TWICE_TAKES,
 )
 from perfzero.diagnose.verdict import Finding, Gain, TimeClass
 from perfzero.text import duration, percent, quantity
@@ -206,19 +207,34 @@ def fewer_launches(e: Evidence, idle: float) -> Gain:
     return expect(e, idle, recovered=RECOVER_FEWER, assumption=say("gain.fewer_launches"))[0]
 
 
-def larger_batch(idle: float, *, in_part: bool = False) -> Gain:
+def larger_batch(idle: float, *, in_part: bool = False, spare: float = 0.0) -> Gain:
     """
     What a larger batch may gain where launches leave the GPU *idle*.
 
-    As many launches do twice the work at least, and at most as much more as fills the gaps with kernels that
-    take in proportion longer.
+    As many launches do `LARGER_BATCH` times the work, or as much more as fills the GPU: at least its gaps,
+    with kernels that take in proportion longer; at most SMs without work as well, *spare* of all time.
 
     *in_part*: all gaps lie in one part of the step, which no batch makes longer, such as an optimizer. Then a
     batch b times as large takes idle + b (1 - idle) at most, so twice as large a one gains 2 / (2 - idle).
     """
-    most = amdahl(idle, recovered=1.0)
-    least = 2.0 / (2.0 - idle) if in_part else min(2.0, most) / TWICE_TAKES
-    return Gain(max(1.0, least), most, say("gain.larger_batch"))
+    gaps = amdahl(idle, recovered=1.0)
+    if in_part:
+        return Gain(2.0 / (2.0 - idle), gaps, say("gain.larger_batch_there"))
+    # A host changes its pace from run to run, either way.
+    most = min(LARGER_BATCH * STEP_TAKES, amdahl(idle + spare, recovered=1.0))
+    return Gain(
+        max(1.0, min(LARGER_BATCH, gaps) / STEP_TAKES),
+        most,
+        say("gain.larger_batch", times=f"{LARGER_BATCH:.0f}"),
+    )
+
+
+def spare(e: Evidence) -> float:
+    """Share of all time that SMs without work make of the time of small grids: a larger batch fills them."""
+    if e.split is None:
+        return 0.0
+    without = e.share("small_grid") * (1.0 - e.split.while_in("small_grid", e.rates.sm))
+    return without if without > 0 else 0.0
 
 
 def precision(

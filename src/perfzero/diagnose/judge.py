@@ -9,13 +9,16 @@ GPU is called healthy; and if neither, there is no verdict and the reason is giv
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 from perfzero.diagnose.evidence import Evidence, collect
 from perfzero.diagnose.facts import all_facts
 from perfzero.diagnose.gain import saving
 from perfzero.diagnose.gates import closed, doubts
 from perfzero.diagnose.picture import picture_of
 from perfzero.diagnose.rhythm import rhythm_of, stages_of
-from perfzero.diagnose.rules import run_rules
+from perfzero.diagnose.rules import ranked, run_rules
 from perfzero.diagnose.split import BUSY_CLASSES
 from perfzero.diagnose.step_map import mean_step, step_map_of
 from perfzero.diagnose.steps import QUESTIONS, answer_all, short_name
@@ -28,6 +31,8 @@ from perfzero.words.said import joined, listed, say
 
 HEALTHY = ("well_used", "memory_bound")
 """Rules that say that all is well, when they promise no gain."""
+
+_CLOSE = say("doubt.close_call")
 
 KINDS = {
     "steady": "",
@@ -65,9 +70,8 @@ def judge(observation: Observation) -> Diagnosis:
         )
     findings = run_rules(e)
     verdict = _first(findings)
-    acting = [f for f in findings if f.severity != "info"]
-    if len(acting) > 1 and saving(acting[0]) - saving(acting[1]) < CLOSE_CALL.value:
-        weak.append(say("doubt.close_call"))
+    if _is_close(findings):
+        weak.append(_CLOSE)
     reason = None if verdict is not None else _nothing_stands_out(e)
     return _diagnosis(
         e,
@@ -79,6 +83,29 @@ def judge(observation: Observation) -> Diagnosis:
         weak=weak,
         trusted=True,
     )
+
+
+def with_findings(diagnosis: Diagnosis, findings: tuple[Finding, ...]) -> Diagnosis:
+    """*diagnosis* with other *findings*, in their order, and with the verdict that these lead to."""
+    ordered = ranked(findings, idle=diagnosis.shares.get("idle", math.nan))
+    verdict = _first(ordered)
+    if verdict is None:
+        return diagnosis
+    doubts = [d for d in diagnosis.doubts if d != _CLOSE] + ([_CLOSE] if _is_close(ordered) else [])
+    return replace(
+        diagnosis,
+        headline=verdict.title,
+        verdict=verdict,
+        no_verdict=None,
+        findings=ordered,
+        doubts=tuple(doubts),
+    )
+
+
+def _is_close(findings: tuple[Finding, ...]) -> bool:
+    """Whether acting on the second should save nearly as much as acting on the first."""
+    acting = [f for f in findings if f.severity != "info"]
+    return len(acting) > 1 and saving(acting[0]) - saving(acting[1]) < CLOSE_CALL.value
 
 
 def _first(findings: tuple[Finding, ...]) -> Finding | None:

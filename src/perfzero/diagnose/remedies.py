@@ -33,6 +33,7 @@ from perfzero.diagnose.thresholds import (
     THROTTLED,
     WRITE_HEAVY,
 )
+from perfzero.diagnose.turns import cores_beside_workers
 from perfzero.diagnose.verdict import Remedy
 from perfzero.diagnose.wording import ALLOW_TF32
 from perfzero.words.said import say
@@ -94,9 +95,7 @@ def has_workers(e: Evidence) -> bool:
 
 def computes_on_cpu(e: Evidence) -> bool:
     """The program keeps several cores busy beside its workers: no host that only feeds a GPU does."""
-    workers = e.level("host_workers")
-    loaders = workers * e.level("host_worker_cpu") if workers >= 1 else 0.0
-    return e.level("host_tree_cpu") - loaders >= CPU_COMPUTES.value
+    return cores_beside_workers(e) >= CPU_COMPUTES.value
 
 
 def blocks_launches(e: Evidence) -> bool:

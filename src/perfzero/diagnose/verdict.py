@@ -106,7 +106,8 @@ class Finding:
     explain the same time, and the evidence that would decide; empty where none comes near. `eased`: the
     classes of time that a fix takes its saving from, so that `next_limit` can be told anew for another one.
     `saves`: the share of the time that one usually saves, where the gain is so wide that its middle is no
-    expectation.
+    expectation. `launching`: the finding that takes the place of this one where the lines of the program show
+    that the host launches meanwhile, and waits for nothing.
     """
 
     rule: str  # the stable id: "input_starved", "memory_bound", ...
@@ -121,6 +122,7 @@ class Finding:
     undecided: str = ""
     eased: tuple[TimeClass, ...] = ()
     saves: float | None = None
+    launching: Finding | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from perfzero.report.build import Judged, build
 from perfzero.report.csv_files import summary, timeline
 from perfzero.report.html import html
 from perfzero.report.json_file import to_json
+from perfzero.report.launching import by_lines
 from perfzero.report.looks import broken_down
 from perfzero.report.model import Report
 from perfzero.report.settled import (
@@ -94,6 +95,7 @@ def judged_report(path: Path | str) -> Report:
         judged.append(Judged(seen, explained(judge(seen), reason)))
     manifest = recording.manifest
     judged, unseen = with_host(recording, judged)
+    judged = [replace(j, diagnosis=by_lines(j.diagnosis, j.host)) for j in judged]
     breakdowns, unread = broken_down(recording, {j.seen.gpu.index: j.seen for j in judged})
     conditions, unsettled = told_inside(breakdowns)
     inside = seen_inside(conditions, recording.looks, [gpu.index for gpu in recording.gpus])

@@ -75,9 +75,12 @@ def _gpu(report: GpuReport) -> dict[str, Any]:
     }
 
 
+_NOT_TOLD = ("eased", "saves", "launching")
+
+
 def _finding(finding: Finding) -> dict[str, Any]:
-    """All but what ranks findings, and tells the next limit anew, before there is a report."""
-    return {name: value for name, value in asdict(finding).items() if name not in ("eased", "saves")}
+    """All but what ranks findings, replaces them, and tells the next limit anew, before there is a report."""
+    return {name: value for name, value in asdict(finding).items() if name not in _NOT_TOLD}
 
 
 def _losses(losses: Losses) -> dict[str, Any]:

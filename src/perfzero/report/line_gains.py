@@ -174,6 +174,21 @@ def line_gain(
     return Gain(max(1.0, 1 / longest), max(1.0, 1 / shortest), text)
 
 
+def graph_gain(told: Gain, idle: float, causes: Sequence[Cause]) -> Gain | None:
+    """
+    What a CUDA graph gains that would gain *told* if all of the time *idle* were launching; None where it is.
+
+    *causes*: all lines that the GPU waits for. What they do that is neither launching nor the program's own
+    Python, which may launch, is in no graph, such as a copy that waits: it takes as long as before.
+    """
+    others = [cause for cause in causes if cause.activity not in LAUNCHING | {"python"}]
+    if not others:
+        return None
+    least, most = (min(1.0, sum(shares)) for shares in ([c.low for c in others], [c.high for c in others]))
+    low, high = 1 / (1 / told.low + idle * most), 1 / (1 / told.high + idle * least)
+    return Gain(max(1.0, low), max(1.0, high), say("gain.graph_beside", share=percent(most)))
+
+
 def _update_gain(idle: float, causes: Sequence[Cause], update: Update) -> Gain | None:
     """What an optimizer of few kernels gains, where its line is one of those that the GPU waits for."""
     its = [cause for cause in causes if _UPDATES.search(cause.text)]

@@ -47,7 +47,7 @@ from perfzero.report.breakdown import given, within_model
 from perfzero.report.garbage import without_garbage
 from perfzero.report.host_lines import quoted, worth_telling
 from perfzero.report.line_advice import advice
-from perfzero.report.line_gains import Update, line_gain
+from perfzero.report.line_gains import Update, graph_gain, line_gain
 from perfzero.values import Look
 from perfzero.words.said import joined, listed, say, without
 
@@ -330,7 +330,8 @@ def with_lines(
 
     def change(finding: Finding) -> Finding:
         advised = _advised(finding, first, sentence, diagnosis.facts)
-        return _with_line_gains(finding, advised, alike, diagnosis, seen or {})
+        told = _with_line_gains(finding, advised, alike, diagnosis, seen or {})
+        return _with_graph_gain(told, host.causes, diagnosis.shares)
 
     return _changed(diagnosis, change)
 
@@ -414,6 +415,18 @@ def _with_line_gains(
     if not gains or gains[0] is None:
         return replace(after, remedies=told)
     return _led_by_its_first(after, _with_gain(before, told), diagnosis.shares)
+
+
+def _with_graph_gain(finding: Finding, causes: Sequence[Cause], shares: Mapping[TimeClass, float]) -> Finding:
+    """*finding* whose graph gains nothing of what lines take of the idle time that are in no graph."""
+    graph = say("try.graph")
+    remedies = _with_gain(finding, finding.remedies)
+    told = next((r.gain for r in remedies if r.text == graph), None)
+    own = None if told is None else graph_gain(told, without_kernels(shares), causes)
+    if finding.rule != "launch_bound" or own is None:
+        return finding
+    remedies = tuple(replace(r, gain=own) if r.text == graph else r for r in remedies)
+    return _led_by_its_first(finding, remedies, shares)
 
 
 def _copies(diagnosis: Diagnosis) -> tuple[float, float]:

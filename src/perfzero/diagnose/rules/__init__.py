@@ -9,7 +9,7 @@ section into docs/rules.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from perfzero.diagnose.evidence import Evidence
 from perfzero.diagnose.gain import saving
@@ -69,6 +69,11 @@ RULES: tuple[Rule, ...] = (
 
 def run_rules(e: Evidence) -> tuple[Finding, ...]:
     """What all rules found: reasons to act first, then what would save most time."""
-    found = [finding for rule in RULES if (finding := rule(e)) is not None]
-    ordered = sorted(found, key=lambda f: (f.severity == "info", -saving(f)))
-    return with_rivals(ordered, idle=e.share("idle"))
+    found = (finding for rule in RULES if (finding := rule(e)) is not None)
+    return ranked(found, idle=e.share("idle"))
+
+
+def ranked(findings: Iterable[Finding], *, idle: float) -> tuple[Finding, ...]:
+    """*findings* in that order, each with its rival for the time that is *idle*."""
+    ordered = sorted(findings, key=lambda f: (f.severity == "info", -saving(f)))
+    return with_rivals(ordered, idle=idle)

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from perfzero.diagnose import gain
 from perfzero.diagnose.evidence import Evidence
+from perfzero.diagnose.filling import EAGER
 from perfzero.diagnose.idle_time import IdleTime
 from perfzero.diagnose.remedies import cores_left, quota_bites, remedies_for, waits_for_core
 from perfzero.diagnose.rules._rivals import close
@@ -29,6 +30,7 @@ from perfzero.diagnose.thresholds import (
     IDLE_INFO,
     IDLE_WATCH,
     IO_WAIT,
+    LATE_THROUGHOUT,
     MAIN_BUSY,
     MAIN_SLEPT,
     PAUSED,
@@ -38,10 +40,12 @@ from perfzero.diagnose.thresholds import (
     RECOVER_QUEUE,
     RECOVER_SYNC,
     RESOLVED,
+    RESTS_ELSEWHERE,
     SOME_LAUNCHES,
     TINY_KERNEL,
     WORKER_BUSY,
 )
+from perfzero.diagnose.turns import at_work, rests
 from perfzero.diagnose.verdict import Finding, Gain, Remedy
 from perfzero.series.rare import PAUSE_S
 from perfzero.text import count, duration, percent, quantity
@@ -61,20 +65,42 @@ def launch_bound(e: Evidence) -> Finding | None:
 
 
 def _launch_bound_throughout(e: Evidence) -> Finding | None:
-    queue, kernel, main = e.idle.queue, e.mean_kernel_s, e.level("host_main_cpu")
-    idle, launches = e.idle_unclaimed, e.level("launches")
-    if e.split is None or not idle >= IDLE_WATCH.value or not e.split.fine_idle >= FINE_IDLE.value:
+    queue, kernel, launches = e.idle.queue, e.mean_kernel_s, e.level("launches")
+    if not _fine_gaps(e) or launches < SOME_LAUNCHES.value or queue.ahead >= HOST_NOT_AHEAD.value:
         return None
-    throughout = launches >= SOME_LAUNCHES.value and not (
-        main < MAIN_BUSY.value or queue.ahead >= HOST_NOT_AHEAD.value
-    )
-    if not throughout or not (kernel < TINY_KERNEL.value or launches >= FAST_LAUNCHES.value):
+    if rests(e) or _busy_elsewhere(e):
         return None
+    if not (kernel < TINY_KERNEL.value or launches >= FAST_LAUNCHES.value):
+        return None
+    return _launches_late(e, _ahead_in_words(queue))
+
+
+def _fine_gaps(e: Evidence) -> bool:
+    """Whether the GPU idles between launches, less than a millisecond at a time."""
+    fine = e.split is not None and e.split.fine_idle >= FINE_IDLE.value
+    return fine and e.idle_unclaimed >= IDLE_WATCH.value and e.level("launches") > 0
+
+
+def _busy_elsewhere(e: Evidence) -> bool:
+    """Whether launches are late in one part only, and the GPU has work for most of the time beside it."""
+    late, left = e.idle.late, e.idle_unclaimed - e.idle.late_idle
+    if not e.idle.late_idle >= IDLE_WATCH.value:
+        return False
+    return left < RESTS_ELSEWHERE.value * (1.0 - late.of_time) and late.of_idle < LATE_THROUGHOUT.value
+
+
+def _launches_late(e: Evidence, ahead: tuple[str, ...]) -> Finding:
+    """All of the idle time as that of launches, *ahead* as the words on how far the host runs ahead."""
+    assert e.split is not None
+    idle, main, together = e.idle_unclaimed, e.level("host_main_cpu"), at_work(e)
     expected, stopped = gain.graph(e, idle)
     certainty, host = 0.95, say("launch.main_thread", main=percent(main))
     if math.isnan(main):
         # A wait after each kernel leaves the queue as empty as a late launch does.
-        certainty, host = (0.7 if math.isnan(queue.ahead) else 0.85), say("launch.host_unknown")
+        certainty, host = (0.7 if math.isnan(e.idle.queue.ahead) else 0.85), say("launch.host_unknown")
+    elif main < MAIN_BUSY.value:
+        # Two threads may work at once, and rest at once, which their sum does not show.
+        certainty, host = 0.9, say("launch.threads", main=percent(main), together=percent(together))
     return Finding(
         rule="launch_bound",
         title=say("launch.title", idle=percent(idle)),
@@ -82,9 +108,14 @@ def _launch_bound_throughout(e: Evidence) -> Finding | None:
         share=idle,
         confidence=e.confidence(idle, over=IDLE_WATCH, classes=("idle",), certainty=certainty),
         because=(
-            *_queue_in_words(queue),
-            *_ahead_in_words(queue),
-            say("launch.rate", launches=count(launches), kernel=duration(kernel), host=host),
+            *_queue_in_words(e.idle.queue),
+            *ahead,
+            say(
+                "launch.rate",
+                launches=count(e.level("launches")),
+                kernel=duration(e.mean_kernel_s),
+                host=host,
+            ),
             say("launch.fine_idle", fine_idle=percent(e.split.fine_idle)),
         ),
         gain=expected,
@@ -94,23 +125,44 @@ def _launch_bound_throughout(e: Evidence) -> Finding | None:
     )
 
 
+def _if_launching(e: Evidence) -> Finding | None:
+    """
+    What it is where stacks show the host at lines that launch, and waiting for nothing; None if it cannot be.
+
+    Kernels shorter than the launches of a framework take the host longer than the GPU, whether it waits in
+    between or not: without the waits a step would take as long as its launches. Longer ones could hide them.
+    Kernels of a CUDA graph are as short, but their host is not at lines that launch.
+    """
+    least_s, kernel = 1.0 / EAGER[1], e.mean_kernel_s
+    if not _fine_gaps(e) or e.level("launches") < SOME_LAUNCHES.value or not kernel < least_s or rests(e):
+        return None
+    ahead = percent(e.idle.queue.ahead)
+    shorter = say("launch.shorter", kernel=duration(kernel), least=duration(least_s), ahead=ahead)
+    return _launches_late(e, (shorter,) if e.idle.queue.ahead >= HOST_LATE.value else ())
+
+
 def _with_own_gains(e: Evidence, idle: float, *, in_part: bool = False) -> tuple[Remedy, ...]:
     """The remedies against launches that come late, with the gains of those that are no graph."""
     own: dict[str, Gain] = {
         say("try.launch_less"): gain.fewer_launches(e, idle),
-        say("try.larger_batch"): gain.larger_batch(idle, in_part=in_part),
+        say("try.larger_batch"): gain.larger_batch(idle, in_part=in_part, spare=gain.spare(e)),
     }
-    return tuple(replace(r, gain=own.get(r.text)) for r in remedies_for("launch_bound", e))
+    remedies = remedies_for("launch_bound", e)
+    if not in_part:
+        # The optimizer's launches are some of those that come late, and nobody knows how many.
+        own[say("try.fused_optimizer_step")] = own[say("try.launch_less")]
+        remedies = tuple(sorted(remedies, key=lambda r: r.text != say("try.graph")))
+    return tuple(replace(r, gain=own.get(r.text)) for r in remedies)
 
 
 def _launch_bound_in_part(e: Evidence) -> Finding | None:
     """The same for a part of the program, as an optimizer that updates each parameter by itself."""
-    late, share, main = e.idle.late, e.idle.late_idle, e.level("host_main_cpu")
+    late, share = e.idle.late, e.idle.late_idle
     # In long samples a pause between bursts of launches looks like pauses between the launches.
     if e.split is None or math.isnan(e.split.fine_idle):
         return None
-    # The thread that launches is busy in that part at least.
-    if not share >= IDLE_WATCH.value or main < MAIN_BUSY.value * late.of_time:
+    # The host that launches is busy in that part at least.
+    if not share >= IDLE_WATCH.value or at_work(e) < MAIN_BUSY.value * late.of_time:
         return None
     step = say("launch.of_each_step", step=duration(e.step_s)) if e.step_s is not None else ""
     queued = say("launch.none_queued") if late.seen else ""
@@ -183,6 +235,7 @@ def sync_bound(e: Evidence) -> Finding | None:
         remedies=remedies_for("sync_bound", e),
         next_limit=stopped or gain.next_limit(e, expected, eased=("idle",)),
         eased=("idle",),
+        launching=_if_launching(e),
     )
     rival = _launch_bound_throughout(e)
     return found if rival is None or close(found, rival) else None
@@ -316,6 +369,7 @@ def host_starved(e: Evidence) -> Finding | None:
         remedies=remedies_for("host_starved", e),
         next_limit=stopped or gain.next_limit(e, expected, eased=("idle",)),
         eased=("idle",),
+        launching=None if held_back else _if_launching(e),
     )
 
 

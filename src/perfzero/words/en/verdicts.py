@@ -7,6 +7,11 @@ from collections.abc import Mapping
 VERDICTS: Mapping[str, str] = {
     "gain.from_disk": "the input keeps up, or nearly, once it comes from a faster disk or is read ahead",
     "launch.main_thread": ", main thread {main} of a core",
+    "launch.threads": ", main thread {main} of a core, the program's threads in turns {together}",
+    "launch.shorter": (
+        "a kernel takes {kernel} on average, and to launch one takes a host {least} and more: so launches "
+        "set the pace, though {ahead} of the time a kernel runs the next one waits already"
+    ),
     "launch.host_unknown": "; its host activity is unknown",
     "launch.title": "The GPU waits for kernel launches {idle} of the time.",
     "launch.rate": "{launches} kernels/s of {kernel} each{host}",
@@ -313,8 +318,12 @@ VERDICTS: Mapping[str, str] = {
         "the gaps shrink by 95 % at least, if the whole step is in it; at best kernels follow each other "
         "every {least}"
     ),
+    "gain.graph_beside": "the launches go; up to {share} of the idle time stays, for no graph takes that in",
     "gain.fewer_launches": "half to nearly all of the gaps can go",
-    "gain.larger_batch": "a batch twice as large at least, at most until the gaps are full",
+    "gain.larger_batch": (
+        "a batch {times} times as large, or until the gaps are full and the SMs that have no work now"
+    ),
+    "gain.larger_batch_there": "a batch twice as large at least, at most until the gaps are full",
     "gain.no_tensor_cores": "this GPU has no tensor cores for {dtype}",
     "gain.precision": (
         "{share} of that time or more is matrix work; the tensor cores do it at {low} to {high} in "

@@ -7,6 +7,11 @@ from collections.abc import Mapping
 VERDICTS: Mapping[str, str] = {
     "gain.from_disk": "换用更快的磁盘或提前读取后，数据输入能跟上，或几乎跟上",
     "launch.main_thread": "，主线程占单核的 {main}",
+    "launch.threads": "，主线程占单核的 {main}，程序各线程轮流合计占 {together}",
+    "launch.shorter": (
+        "内核平均长 {kernel}，而主机端启动一个内核要 {least} 以上：所以步调由启动决定，"
+        "尽管内核运行期间有 {ahead} 的时间下一个已在等待"
+    ),
     "launch.host_unknown": "；主机端的活动未知",
     "launch.title": "GPU 有 {idle} 的时间在等待内核启动。",
     "launch.rate": "每秒 {launches} 个内核，每个 {kernel}{host}",
@@ -243,8 +248,10 @@ VERDICTS: Mapping[str, str] = {
     "limit.idle": "主机端",
     "gain.stopped": "{assumption}；到 {most}x 时会被{stopped}挡住",
     "gain.graph": "整个步骤都录入图中时，间隙至少缩短 95 %；最好时每隔 {least} 就有一个内核接上",
+    "gain.graph_beside": "启动开销消失，而空闲时间中至多 {share} 依旧，因为它进不了图",
     "gain.fewer_launches": "一半到几乎全部的间隙可以去掉",
-    "gain.larger_batch": "批量至少加倍，最多加到间隙填满为止",
+    "gain.larger_batch": "批量加到 {times} 倍，或加到间隙和现在没有任务的 SM 都填满为止",
+    "gain.larger_batch_there": "批量至少加倍，最多加到间隙填满为止",
     "gain.no_tensor_cores": "这块 GPU 没有支持 {dtype} 的张量核心",
     "gain.precision": (
         "这段时间至少 {share} 是矩阵运算；张量核心以 {dtype} 计算可达 {low} 到 {high}，FP32 流水线现为 {now}"
