@@ -161,6 +161,56 @@ def test_the_pace_is_that_between_the_first_and_the_last_line(scorer) -> None:
         turns.pace_of([line("step", 10, 1.0)])
 
 
+def in_bursts(scorer, *, of: int, every_s: float, bursts: int, cut: int = 0) -> list:
+    """Lines 30 ms apart, of which the first *cut* were printed before the turn began."""
+    line = scorer("programs").Line
+    found = [line("step", 2 * (of * k + i), every_s * k + 0.03 * i) for k in range(bursts) for i in range(of)]
+    return found[cut:]
+
+
+@pytest.mark.parametrize("cut", [0, 1, 3])
+def test_lines_that_come_in_bursts_are_counted_by_whole_bursts(scorer, cut: int) -> None:
+    """Eight batches every 1.28 s, a line for two: 6.25 a second, wherever in a burst the turn begins."""
+    lines = in_bursts(scorer, of=4, every_s=1.28, bursts=4, cut=cut)
+
+    assert scorer("turns").pace_of(lines) == pytest.approx(6.25)
+
+
+def test_of_one_whole_burst_the_pace_is_that_between_the_ends(scorer) -> None:
+    """Which is too much, 14 steps in 1.37 s: so a turn waits for more of them."""
+    lines = in_bursts(scorer, of=4, every_s=1.28, bursts=2)
+
+    assert scorer("turns").pace_of(lines) == pytest.approx(14 / 1.37)
+
+
+def test_lines_that_come_evenly_are_all_counted(scorer) -> None:
+    """One of them late by a step's time is no burst."""
+    turns, line = scorer("turns"), scorer("programs").Line
+    lines = [line("step", k, 0.1 * k + (0.1 if k == 5 else 0.0)) for k in range(10)]
+
+    assert list(turns.marks(lines)) == lines
+    assert turns.pace_of(lines) == pytest.approx(10.0)
+
+
+def test_a_turn_lasts_until_there_are_bursts_enough(scorer, tmp_path: Path) -> None:
+    """Three lines at once every 0.3 s are 10 a second."""
+    turns = scorer("turns")
+    bursts = """
+import time
+step = 0
+while True:
+    for _ in range(3):
+        time.sleep(0.01)
+        step += 1
+        print(f"step {step}", flush=True)
+    time.sleep(0.27)
+"""
+    slow, quick = starter(scorer, tmp_path, bursts), starter(scorer, tmp_path, steps(0.02))
+    found = turns.in_turns(slow, quick, stop=scorer("programs").Stop(), rounds=1, turn_s=0.7, settle_s=0.05)
+
+    assert found.base[0] == pytest.approx(10.0, rel=0.1)
+
+
 @pytest.mark.parametrize("counts", [(10, 30, 20, 40), (10, 30, 30, 40)])
 def test_a_count_that_does_not_rise_tells_no_pace(scorer, counts: tuple[int, ...]) -> None:
     """Of a loop whose counter begins anew the last count less the first is not the work done."""
