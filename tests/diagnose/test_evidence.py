@@ -118,15 +118,13 @@ def test_stalls_that_averages_show_get_the_edges_of_windows_before_they_are_shar
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Averages saw half a second of each; the windows, all 0.8 s."""
-    seen = observe([*STEP * 20, Phase(0.8)], seconds=28.0, every_s=1.0, zoom=False)
-    starts = (
-        seen.start_ns + np.arange(2, 28 * 10, 28, dtype=np.int64) * SECOND // 10 + 2 * SECOND + SECOND // 5
-    )
-    late = replace(event(), starts_ns=starts, ends_ns=starts + SECOND // 2, length_s=0.8, period_s=2.8)
+    seen = observe([*STEP * 30, Phase(0.8)], seconds=38.0, every_s=1.0, zoom=False)
+    starts = seen.start_ns + np.arange(32, 380, 38, dtype=np.int64) * SECOND // 10
+    late = replace(event(), starts_ns=starts, ends_ns=starts + SECOND // 2, length_s=0.8, period_s=3.8)
     asked(monkeypatch, (), (late,))
     e = collect(seen)
 
-    assert e.idle.stalled == pytest.approx(0.8 / 2.8, abs=0.03)
+    assert e.idle.stalled == pytest.approx(0.8 / 3.8, abs=0.03)
 
 
 def test_an_event_of_which_only_cut_ones_were_seen_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,6 +66,32 @@ def test_the_garbage_collector_is_named_for_short_stalls_alone() -> None:
     assert not any("garbage collector" in r.text for r in long.remedies)
 
 
+def in_bursts(*pauses_s: float, of: int = 8) -> Observation:
+    """So many beats of 30 ms before each of *pauses_s*, with averages of 0.72 s, which blur them."""
+    update = {**UPDATE, "dram_read_bytes": 1e12, "dram_write_bytes": 1e12}
+    burst = (Phase(0.022, MATRIX), Phase(0.008, update)) * of
+    cycle = tuple(phase for pause_s in pauses_s for phase in (*burst, Phase(pause_s, NOTHING)))
+    seen = observe(cycle, every_s=1.0, host={"host_main_cpu": 0.14}, zoom=False, noise=0.02)
+    rows = len(seen.gpm) // 6
+    means = {n: v[: 6 * rows].reshape(rows, 6).mean(axis=1) for n, v in seen.gpm.columns.items()}
+    start_ns, end_ns = (edge[: 6 * rows].reshape(rows, 6) for edge in (seen.gpm.start_ns, seen.gpm.end_ns))
+    return replace(seen, gpm=Samples(start_ns[:, 0], end_ns[:, -1], means))
+
+
+def test_a_gpu_that_stands_still_after_every_eight_beats_waits_for_batches_and_has_no_stalls() -> None:
+    """Batches of eight workers come together: averages show some of the pauses, and windows how many."""
+    e = collect(in_bursts(1.0))
+
+    assert (e.idle.stalled, e.stalls) == (0.0, ())
+    assert run_rules(e)[0].rule == "host_starved"
+
+
+def test_a_long_stall_beside_the_pauses_of_each_burst_is_still_one() -> None:
+    stalled = collect(in_bursts(0.4, 0.4, 0.4, 2.0)).idle.stalled
+
+    assert stalled == pytest.approx(2.0 / (3 * 0.64 + 2.24), abs=0.05)
+
+
 def test_where_only_a_beat_is_known_a_stall_is_likely_and_not_sure() -> None:
     """A wait in each step of very many beats looks the same, and so it says."""
     update = {**UPDATE, "dram_read_bytes": 1e12, "dram_write_bytes": 1e12}

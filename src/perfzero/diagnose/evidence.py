@@ -39,7 +39,7 @@ from perfzero.diagnose.thresholds import (
 from perfzero.diagnose.verdict import TimeClass
 from perfzero.limits import CHOICE, Limit
 from perfzero.series.clean import HIGHEST_RATIO_ZOOM, POLLED_LONGEST, Cleaned, clean
-from perfzero.series.rare import RareEvent, outside, pauses, rare_events, stalls_in
+from perfzero.series.rare import ALIKE, RARE, RareEvent, outside, pauses, rare_events, stalls_in
 from perfzero.series.stats import hit_ratio, level, reuse_ratio
 from perfzero.series.steady import Stretch, find_steady
 from perfzero.series.steps import NoSteps, Searched, Steps, find_beat, find_steps, search
@@ -317,7 +317,7 @@ def collect(observation: Observation) -> Evidence:
     paused = _Paused()
     if tier == "pm" and isinstance(steps, NoSteps):
         paused = _paused(long)
-    rare, stalls = _rare(long, averages, steps, beat_s=paused.beat_s)
+    rare, stalls = _rare(long, averages, steps, paused=paused)
     split = split_time(long, zoom, roofs, starts_ns=starts) if len(long) else None
     idle = share_out_idle(long, zoom, roofs, stalls=stalls)
     if idle.stalled > 0 and data_late(host, split, stalled=idle.stalled):
@@ -411,18 +411,19 @@ def _steps(long: Samples, zoom: Samples, *, searched: Searched | None) -> Steps 
 
 
 def _rare(
-    long: Samples, gpm: Samples, steps: Steps | NoSteps, *, beat_s: float | None
+    long: Samples, gpm: Samples, steps: Steps | NoSteps, *, paused: _Paused
 ) -> tuple[tuple[RareEvent, ...], tuple[IntArray, IntArray]]:
     """
     What happens in some steps only, by the samples, or else by GPM's averages; and where its stalls lie.
 
-    Averages are too long to see steps, but they have no holes, and a stall of a second shows in them.
+    Averages are too long to see steps, but they have no holes, and a stall of a second shows in them. Of
+    shorter ones they miss most: how often the program stands still the windows tell.
     """
     starts_ns = steps.starts_ns if isinstance(steps, Steps) else None
-    step_s = None if beat_s is None else BEATS_IN_A_STEP * beat_s
+    step_s = paused.longest_step_s
     if isinstance(steps, Steps):
         step_s = steps.step_s
-    by_beat = beat_s is not None
+    by_beat = paused.beat_s is not None
     found = _known(rare_events(long, starts_ns, step_s), by_beat=by_beat)
     short = gpm.where(gpm.duration_s <= RARE_IN_GPM_S)
     by_windows = found, _joined([(event.starts_ns, event.ends_ns) for event in found if _stalls(event)])
@@ -430,6 +431,7 @@ def _rare(
         return by_windows
     # A short window may show one stall or two, and only the averages how often they come.
     averaged = _known(rare_events(short, step_s=step_s), by_beat=by_beat)
+    averaged = tuple(event for event in averaged if not (_stalls(event) and paused.usually(event.length_s)))
     if found and not any(event.period_s is not None for event in averaged):
         return by_windows
     return averaged, _joined([stalls_in(event, long) for event in averaged if _stalls(event)])
@@ -453,18 +455,29 @@ class _Paused:
     Pauses of a program without steps, which may stand still too long for its steps to show.
 
     `of_idle`: part of the idle time in them. `work_s`: seconds seen between two. `beat_s`: the beat of what
-    is left without them, which may be a part of a step only.
+    is left without them, which may be a part of a step only. `lengths_s`: how long each was, as far as seen.
     """
 
     of_idle: float = 0.0
     work_s: float = 0.0
     beat_s: float | None = None
+    lengths_s: tuple[float, ...] = ()
+
+    @property
+    def longest_step_s(self) -> float | None:
+        """How long a step with the beat may be; None without a beat."""
+        return None if self.beat_s is None else BEATS_IN_A_STEP * self.beat_s
+
+    def usually(self, length_s: float) -> bool:
+        """Whether so little work lies between pauses of about *length_s* that most steps may have one."""
+        step_s = self.longest_step_s
+        alike = sum(ALIKE * pause_s >= length_s for pause_s in self.lengths_s)
+        return step_s is not None and RARE * alike * step_s > self.work_s * len(self.lengths_s)
 
     def may_be_stalls(self, lost_share: float) -> bool:
         """Whether many beats lie between two, or so many samples were lost that these could not be seen."""
-        if self.beat_s is None:
-            return lost_share > LOST_DOUBT.value
-        return self.work_s > BEATS_IN_A_STEP * self.beat_s
+        step_s = self.longest_step_s
+        return lost_share > LOST_DOUBT.value if step_s is None else self.work_s > step_s
 
 
 def _paused(long: Samples) -> _Paused:
@@ -479,6 +492,7 @@ def _paused(long: Samples) -> _Paused:
         of_idle=1.0 - rest_s / idle_s if idle_s > 0 else 0.0,
         work_s=float(np.sum(rest.duration_s)) / len(starts_ns),
         beat_s=None if shared else find_beat(rest.where(np.arange(len(rest)) < BEAT_ROWS)),
+        lengths_s=tuple(((ends_ns - starts_ns) / 1e9).tolist()),
     )
 
 
