@@ -12,11 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from perfzero.attribute.host_activity import Activity
+from perfzero.attribute.lines import FIRST, LIKELY, wait_leads
 from perfzero.attribute.stacks import Cause, HostCauses, host_causes
+from perfzero.stacks import Frame
 from perfzero.store.reader import open_recording
 from perfzero.store.stacks import read_stacks
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "_stacks"
+ZOO = Path(__file__).parents[1] / "zoo" / "kept"
+READ = "running += loss.detach() if args.fixed else loss.item()"
 
 LIMIT_BYTES = 260_000
 
@@ -71,6 +76,43 @@ def test_the_line_is_named_first_with_its_share(name: str) -> None:
     assert (first.frame.file, first.frame.line, first.activity) == (file, line, activity)
     assert first.share == pytest.approx(share, abs=WITHIN)
     assert first.low <= first.share <= first.high
+
+
+def test_a_wait_comes_before_the_work_that_is_late_for_it() -> None:
+    """
+    c01 of the zoo reads its loss, and then makes its next batch: 15 ms of work for the GPU, 10 ms without.
+
+    The wait has less of the idle time than the work, for where gaps begin is known to a millisecond or two.
+    """
+    recording = open_recording(ZOO / "c01" / "base")
+    [gpu] = recording.gpus
+    wait, work = host_causes(read_stacks(recording.path), recording.observation(gpu.index).pm).causes
+
+    assert (wait.text, wait.activity) == (READ, "synchronising")
+    assert work.text.startswith("x, y = get_batch(")
+    assert wait.share < work.share < wait.high + WITHIN
+    assert wait.waited == pytest.approx(0.43, abs=WITHIN)
+    assert work.waited < 0.1
+
+
+def cause(activity: Activity, share: float, high: float) -> Cause:
+    frame = Frame("train.py", 1, "main")
+    return Cause(activity, frame, "", (frame,), share, 0.0, high, share)
+
+
+@pytest.mark.parametrize(
+    ("share", "high", "leads"),
+    [
+        (FIRST, FIRST, True),
+        (FIRST - 0.01, FIRST - 0.01, False),
+        (LIKELY, FIRST, True),
+        (LIKELY - 0.01, 1.0, False),
+    ],
+)
+def test_a_wait_leads_where_it_has_nearly_the_most_or_may_have(
+    share: float, high: float, leads: bool
+) -> None:
+    assert wait_leads(cause("synchronising", share, high), cause("python", 1.0, 1.0)) is leads
 
 
 @pytest.mark.parametrize("name", ["willow", "yew", "yew_ahead"])

@@ -83,6 +83,24 @@ def test_a_collector_that_was_not_seen_twice_or_takes_little_is_none(
     assert without_garbage(stalls(starved), seen) is None
 
 
+@pytest.mark.parametrize(
+    ("length_s", "is_one"), [(0.3, True), (0.5, True), (0.2 - 0.001, False), (0.9, False)]
+)
+def test_one_collection_is_the_cause_of_stalls_that_take_as_long(
+    starved: Diagnosis, length_s: float, is_one: bool
+) -> None:
+    """Of stalls of 400 ms, of which counters saw three."""
+    seen, stalls_s = [look(length_s, watched_s=0.6)], [0.39, 0.4, 0.41]
+    told = without_garbage(stalls(starved), seen, stalls_s=stalls_s)
+
+    assert (told is not None) == is_one
+    if told is not None:
+        assert "once within 0.6 s" in told.remedies[0].seen
+    assert without_garbage(stalls(starved), seen) is None
+    assert without_garbage(stalls(starved), seen, stalls_s=stalls_s[:1]) is None
+    assert without_garbage(stalls(starved, rule="host_starved"), seen, stalls_s=stalls_s) is None
+
+
 def test_collections_of_a_program_that_has_switched_the_collector_off_are_its_own(starved: Diagnosis) -> None:
     own = replace(look(0.4, 0.4), collects_itself=False)
 

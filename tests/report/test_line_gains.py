@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import get_args
 
 import pytest
@@ -69,6 +70,82 @@ def test_host_and_gpu_in_turns_gain_no_more_than_two_by_working_at_once(starved:
     assert half.high == pytest.approx(2 / PACE[0])
     assert most.high == pytest.approx(1 / 0.8 / PACE[0])
     assert gain(starved, AT_LINE, cause("python"), idle=0.8).low > most.high
+
+
+def of_turns(diagnosis: Diagnosis, remedy: str, *, waited: float, allowed: float = inf) -> Gain:
+    wait, work = replace(cause("synchronising", 0.7, low=0.2), waited=waited), cause("python", 1.0)
+    found = line_gain(remedy, finding(diagnosis, "sync_bound", 0.4), [wait], late=work, allowed=allowed)
+    assert found is not None
+    return found
+
+
+def test_without_the_wait_that_puts_them_in_turns_the_slower_of_host_and_gpu_sets_the_pace(
+    starved: Diagnosis,
+) -> None:
+    """T = H + G -> max(H, G): a GPU that works for 0.6 of the time, a host that does for 0.55 or 0.8."""
+    faster, slower = (of_turns(starved, READ, waited=waited) for waited in (0.45, 0.2))
+
+    assert (faster.low, faster.high) == pytest.approx((1 / (PACE[1] * 0.6), 1 / (PACE[0] * 0.6)))
+    assert (slower.low, slower.high) == pytest.approx((1.0, 1 / (PACE[0] * 0.8)))
+    assert faster.assumption == say("gain.in_turns")
+
+
+def test_a_read_without_work_behind_it_gains_its_own_share(starved: Diagnosis) -> None:
+    alone = gain(starved, READ, cause("synchronising", 0.7, low=0.2), rule="sync_bound", idle=0.4)
+
+    assert alone.high < of_turns(starved, READ, waited=0.45).high
+    assert alone.low < of_turns(starved, READ, waited=0.45).low
+
+
+def test_the_batch_that_was_made_in_turns_was_made_beside_the_gpus_work_on_an_h200(
+    starved: Diagnosis,
+) -> None:
+    """c01 of docs/zoo.md: idle 0.40, its host waiting 0.43, and 586 W of 700; without the read 1.28 times."""
+    wait = replace(cause("synchronising", 0.72, low=0.24), waited=0.425)
+    work = cause("python", 0.97, low=0.94)
+    found = line_gain(READ, finding(starved, "sync_bound", 0.3996), [wait], late=work, allowed=700 / 586)
+
+    assert found is not None
+    assert found.low <= 1.28 <= found.high
+    assert found.high / found.low < 1.6
+
+
+def test_a_board_at_its_power_limit_does_not_promise_more_than_its_energy_allows_at_least(
+    starved: Diagnosis,
+) -> None:
+    free, held = (of_turns(starved, READ, waited=0.45, allowed=allowed) for allowed in (inf, 1.1))
+
+    assert held.low == pytest.approx(1.1)
+    assert held.high == free.high
+    assert "power limit" in held.assumption
+    assert of_turns(starved, READ, waited=0.45, allowed=3.0) == free
+
+
+@pytest.mark.parametrize(("capped", "low"), [(0.9, 700 / 650), (0.0, 1 / (PACE[1] * 0.6))])
+def test_the_limit_counts_where_the_board_is_seen_at_it(
+    starved: Diagnosis, capped: float, low: float
+) -> None:
+    read = Remedy(say("try.read_less"))
+    verdict = finding(starved, "sync_bound", 0.4, read)
+    facts = {
+        "power": Fact("power", 650.0, "watts", "ok"),
+        "capped_power": Fact("capped_power", capped, "ratio", "ok"),
+    }
+    classes = {**dict.fromkeys(starved.shares, 0.0), "idle": 0.4, "latency": 0.6}
+    gpu = replace(starved.gpu, power_limit_w=700.0)
+    before = replace(
+        starved,
+        gpu=gpu,
+        verdict=verdict,
+        findings=(verdict,),
+        shares=classes,
+        facts={**starved.facts, **facts},
+    )
+    after = with_lines(before, HostCauses((cause("synchronising"),), idle=0.4)).verdict
+
+    assert after is not None
+    assert after.gain is not None
+    assert after.gain.low == pytest.approx(low)
 
 
 def test_what_the_line_copies_is_its_too(starved: Diagnosis) -> None:

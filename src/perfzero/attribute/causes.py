@@ -26,7 +26,8 @@ class Cause:
 
     `share` of the idle time would be gone without it, with its 95 % interval; `drained` is the part of it
     that comes after the line, because it waited for the GPU. `path` leads from the program's first line to
-    `frame`. `stages` says what the workers did, where the line waits for a DataLoader.
+    `frame`. `stages` says what the workers did, where the line waits for a DataLoader. `waited`: the share of
+    all time in which the host is at the line and the GPU works, which is what a wait for the GPU costs it.
     """
 
     activity: Activity
@@ -38,6 +39,7 @@ class Cause:
     high: float
     drained: float
     stages: tuple[StageShare, ...] = ()
+    waited: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,8 @@ class Shares:
     """
     The share of the idle time of each leaf, and of `REPLICATES` resampled sets of blocks.
 
-    `share`, `drained` have shape (leaves,), `replicates` (REPLICATES, leaves).
+    `share`, `drained` have shape (leaves,), `replicates` (REPLICATES, leaves). `waited` (leaves,): the share
+    of all time in which the host is there while the GPU works.
     """
 
     def __init__(
@@ -121,6 +122,7 @@ class Shares:
             self._sum(shifted.where(np.isfinite(idle.at(shifted.time_ns))), idle, looks)
             if k == 0:
                 self.share, self.drained = self._shares(np.ones(self._blocks))
+                self.waited = self._busy.sum(0) / max(moments.count, 1.0)
             replicates += [self._shares(w.astype(np.float64))[0] for w in weights[k :: len(CLOCKS)]]
         self.replicates = np.array(replicates)
 

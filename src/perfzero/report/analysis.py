@@ -25,14 +25,17 @@ from perfzero.report.breakdown import FILE as BREAKDOWN_JSON
 from perfzero.report.breakdown import breakdown_json
 from perfzero.report.build import Judged, build
 from perfzero.report.csv_files import summary, timeline
+from perfzero.report.garbage import stalls_seen, without_garbage
 from perfzero.report.html import html
 from perfzero.report.json_file import to_json
 from perfzero.report.launching import by_lines
 from perfzero.report.looks import broken_down
 from perfzero.report.model import Report
+from perfzero.report.seen_cause import named_by_lines
 from perfzero.report.settled import (
     frameworks,
     in_words,
+    looks_on,
     seen_inside,
     settled,
     told_inside,
@@ -102,8 +105,9 @@ def judged_report(path: Path | str) -> Report:
     untold = [note.text for note in recording.notes() if note.kind == "unseen"]
     untold += not_looked_into(recording.looks)
     told, unadvised = with_looks([(j.diagnosis, inside[j.seen.gpu.index]) for j in judged])
-    told = [with_lines(d, j.host, inside[j.seen.gpu.index]) for j, d in zip(judged, told, strict=True)]
     gpus = [gpu.index for gpu in recording.gpus]
+    told = [_named(d, j, recording.looks, gpus) for j, d in zip(judged, told, strict=True)]
+    told = [with_lines(d, j.host, inside[j.seen.gpu.index]) for j, d in zip(judged, told, strict=True)]
     told = [
         with_garbage(d, recording.looks, j.seen.gpu.index, gpus, j.host)
         for j, d in zip(judged, told, strict=True)
@@ -122,6 +126,16 @@ def judged_report(path: Path | str) -> Report:
         doubts=(*recording.doubts, *unseen, *unread, *unsettled, *unadvised, *untold),
         breakdowns=breakdowns,
         looked_at={look.file: look.gpus for look in recording.looks if look.file},
+    )
+
+
+def _named(diagnosis: Diagnosis, judged: Judged, looks: Sequence[Look], gpus: Sequence[int]) -> Diagnosis:
+    """*diagnosis* with the names that stacks tell, but of what the garbage collector was seen to do."""
+    its, stalls_s = looks_on(looks, judged.seen.gpu.index, gpus), stalls_seen(diagnosis)
+    return named_by_lines(
+        diagnosis,
+        judged.host,
+        otherwise=lambda finding: without_garbage(finding, its, stalls_s=stalls_s) is not None,
     )
 
 

@@ -30,15 +30,19 @@ from typing import Annotated
 
 from perfzero.attribute.causes import Cause
 from perfzero.attribute.host_activity import Activity
-from perfzero.diagnose.verdict import Finding, Gain, Remedy
+from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Remedy
 from perfzero.limits import CHOICE, Limit
 from perfzero.report.line_gains import PACE
+from perfzero.series.rare import ALIKE
 from perfzero.text import duration, percent
 from perfzero.values import FullCollection, Look
 from perfzero.words.said import say
 
 FEWEST: Annotated[float, Limit("count", CHOICE)] = 2.0
-"""Collections in one look; a single one may have come by chance, while other things stall the program."""
+"""
+Collections in one look; a single one may have come by chance, while other things stall the program, unless it
+took as long as those stalls.
+"""
 
 MOSTLY: Annotated[float, Limit("ratio", CHOICE)] = 0.5
 """Of the time that is told of: a collector that takes less explains less than half of it."""
@@ -51,15 +55,24 @@ RULES = frozenset({"periodic_stall", "host_starved"})
 FREEZE = say("try.freeze_gc")
 
 
-def without_garbage(finding: Finding, looks: Sequence[Look], first: Cause | None = None) -> Finding | None:
+def without_garbage(
+    finding: Finding, looks: Sequence[Look], first: Cause | None = None, *, stalls_s: Sequence[float] = ()
+) -> Finding | None:
     """
     *finding* with what the collector was seen to do in *looks*, of one GPU; None where that is not it.
 
-    *first*: the line that the GPU waits for most, if stacks show one.
+    *first*: the line that the GPU waits for most, if stacks show one. *stalls_s*: how long the stalls are
+    that counters saw.
     """
     if first is not None and first.activity in NAMED_OTHERWISE and first.share >= MOSTLY:
         return None
-    told = [(_part(look), look) for look in looks if look.collects_itself and len(look.collections) >= FEWEST]
+    alike = finding.rule == "periodic_stall" and len(stalls_s) >= FEWEST
+    told = [
+        (_part(look), look)
+        for look in looks
+        if look.collects_itself
+        and (len(look.collections) >= FEWEST or (alike and _lasts(look.collections, stalls_s)))
+    ]
     part, look = max(told, key=lambda one: one[0], default=(0.0, None))
     if (
         look is None
@@ -69,11 +82,11 @@ def without_garbage(finding: Finding, looks: Sequence[Look], first: Cause | None
     ):
         return None
     many = len(look.collections)
-    seen = say(
-        "seen_collections",
-        count=many,
-        seconds=f"{look.watched_s:.1f}",
-        length=duration(_median(look.collections)),
+    seconds, length = f"{look.watched_s:.1f}", duration(_median(look.collections))
+    seen = (
+        say("seen_collections", count=many, seconds=seconds, length=length)
+        if many >= FEWEST
+        else say("seen_collection", seconds=seconds, length=length)
     )
     gain = _gain(finding.share, part, many)
     before = next(
@@ -82,6 +95,20 @@ def without_garbage(finding: Finding, looks: Sequence[Look], first: Cause | None
     remedy = replace(before, needs=(say("need.collects_itself"),), seen=seen, gain=gain)
     rest = tuple(r for r in finding.remedies if r is not before)
     return replace(finding, remedies=(remedy, *rest))
+
+
+def stalls_seen(diagnosis: Diagnosis) -> list[float]:
+    """How long each stall was that counters saw, in seconds."""
+    rare = () if diagnosis.picture is None else diagnosis.picture.rare
+    return [float(end - start) / 1e9 for nature, at in rare if nature == "stall" for start, end in at]
+
+
+def _lasts(collections: Sequence[FullCollection], stalls_s: Sequence[float]) -> bool:
+    """Whether *collections* take about as long as the stalls."""
+    if not collections:
+        return False
+    one, other = _median(collections), sorted(stalls_s)[len(stalls_s) // 2]
+    return max(one, other) <= ALIKE * min(one, other)
 
 
 def _part(look: Look) -> float:

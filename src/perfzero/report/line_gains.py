@@ -14,6 +14,10 @@ a few points. Of T, the time now, is left
             is less than they take now where their source is not pinned
     c       a GPU that is never idle runs at a lower clock, and hosts change their pace (`PACE`)
 
+Where the board is at its power limit already, though the GPU is idle for a part of the time, it cannot take
+more energy a second: at the energy that a step takes now it becomes as many times as fast as the limit is
+above today's power. Lower clocks take less energy for the same work, so that is the least.
+
 Where a line launches nothing is told: kernels have to be launched somehow. Only an optimizer's line can do
 with few of them, and what its many small kernels take of the GPU's time then goes, too.
 """
@@ -31,6 +35,7 @@ from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, Stage
 from perfzero.attribute.parts import Condition
 from perfzero.diagnose.verdict import Finding, Gain
 from perfzero.limits import CHOICE, H200_LOOKS, Limit
+from perfzero.report.behind_wait import without_wait
 from perfzero.text import percent
 from perfzero.words.said import say
 
@@ -100,6 +105,9 @@ TAKEN: Mapping[str, Taken] = {
 }
 """By the remedy's text. A remedy that is not here has the gain that counters tell, or none."""
 
+_OF_THE_WORK = frozenset({say("try.overlap_line"), say("try.compute_on_gpu"), say("try.less_at_line")})
+"""Remedies for what the host does, not for a wait before that."""
+
 _UPDATES = re.compile(r"\b\w*opt(im\w*)?\.step\(|\bscaler\.step\(")
 """The text of a line that runs an optimizer."""
 
@@ -132,6 +140,8 @@ def line_gain(
     idle: float | None = None,
     update: Update | None = None,
     copies: tuple[float, float] = (0.0, 0.0),
+    late: Cause | None = None,
+    allowed: float = math.inf,
 ) -> Gain | None:
     """
     What *remedy*, by its text, gains against *finding*; None where the lines do not tell.
@@ -139,8 +149,27 @@ def line_gain(
     *causes*: the lines that the GPU waits for, all of one activity, the first the one with most. *idle*: the
     share of all time without a kernel, of which theirs are shares, copies included; that of the finding where
     it is not known. *update*: what is known of the optimizer. *copies*: the share of all time that copies
-    take which the GPU waits for, at least and at most once it does not.
+    take which the GPU waits for, at least and at most once it does not. *late*: the line that the GPU waits
+    for because the first one waits for it. *allowed*: how many times as fast the board can be at the energy
+    that a step takes now.
     """
+    found = _line_gain(remedy, finding, causes, idle, update, copies, late)
+    if found is None or not found.low > allowed:
+        return found
+    low = max(1.0, allowed)
+    text = say("gain.within_power", assumption=found.assumption, allowed=f"{low:.2f}")
+    return Gain(low, max(low, found.high), text)
+
+
+def _line_gain(
+    remedy: str,
+    finding: Finding,
+    causes: Sequence[Cause],
+    idle: float | None,
+    update: Update | None,
+    copies: tuple[float, float],
+    late: Cause | None,
+) -> Gain | None:
     whole = finding.share if idle is None or finding.rule == "periodic_stall" else idle
     if finding.rule not in _RULES or not causes or not 0 < whole < 1:
         return None
@@ -149,9 +178,15 @@ def line_gain(
     taken = TAKEN.get(remedy)
     if taken is None:
         return None
+    if late is not None and remedy in _OF_THE_WORK:
+        causes = [late]
     first = causes[0]
     if first.activity in LAUNCHING and not _moves_work(remedy):
         return None
+    if late is not None and first is not late and taken == Taken():
+        shortest, longest = without_wait(first, late, whole)
+        low, high = 1 / (PACE[1] * longest), 1 / (PACE[0] * shortest)
+        return Gain(max(1.0, low), max(1.0, high), say("gain.in_turns"))
     least, most = (whole * share for share in _share(finding, causes))
     floor, slower = (0.0, 0.0), PACE[1]
     if taken.beside:

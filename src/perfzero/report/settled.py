@@ -40,11 +40,13 @@ from perfzero.diagnose.gain import LIMIT_NAMES, limit_after, middle
 from perfzero.diagnose.idle_shares import without_kernels
 from perfzero.diagnose.remedies import SEEN_ONLY
 from perfzero.diagnose.rules.idle import SUPPOSED
+from perfzero.diagnose.thresholds import CAPPED
 from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Gain, Remedy, TimeClass
 from perfzero.diagnose.wording import ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUTIONS, in_words_of
 from perfzero.limits import CHOICE, Limit
+from perfzero.report.behind_wait import behind
 from perfzero.report.breakdown import given, within_model
-from perfzero.report.garbage import without_garbage
+from perfzero.report.garbage import stalls_seen, without_garbage
 from perfzero.report.host_lines import quoted, worth_telling
 from perfzero.report.line_advice import advice
 from perfzero.report.line_gains import Update, graph_gain, line_gain
@@ -186,6 +188,7 @@ class Answer:
 
 _GPU_UP = say("worked.active_rises")
 _LOOK_UP = say("try.see_main_thread")
+_ON_GPU = say("try.compute_on_gpu")
 
 _INSTEAD: tuple[tuple[frozenset[Activity], str, str], ...] = (
     (WAITS_FOR_GPU, say("try.read_less_there"), ""),
@@ -200,6 +203,9 @@ _INSTEAD: tuple[tuple[frozenset[Activity], str, str], ...] = (
 )
 """What to do about a line where counters alone tell only that the host is late, or that both wait in turn."""
 
+OVERLAPS = frozenset({"host_starved", "sync_bound"})
+"""Of which what is late behind a wait may be done beside the GPU's work."""
+
 _ON_CPU = LAUNCHING | WAITS_FOR_GPU
 
 ANSWERS = (
@@ -212,6 +218,7 @@ ANSWERS = (
     *(Answer("host_starved", a, say("try.see_main_thread"), text, verify=v) for a, text, v in _INSTEAD),
     Answer("launch_bound", LAUNCHING, ""),
     Answer("input_starved", frozenset({"loader"}), say("try.less_per_sample")),
+    Answer("input_starved", frozenset({"loader"}), say("try.less_in_loader")),
     Answer(
         "periodic_stall", frozenset({"checkpoint"}), say("try.checkpoint_thread"),
         need=say("need.checkpoints"),
@@ -251,7 +258,12 @@ def seen_inside(
     A condition holds on a GPU where it does in one process on it, and is denied where all of them deny it.
     What the time is a share of is known only where a process has the GPU for itself, and no other GPU.
     """
-    return {gpu: _on_gpu(told, [k for k in looks if _is_on(k, gpu, looks, gpus)]) for gpu in gpus}
+    return {gpu: _on_gpu(told, looks_on(looks, gpu, gpus)) for gpu in gpus}
+
+
+def looks_on(looks: Sequence[Look], gpu: int, gpus: Sequence[int]) -> list[Look]:
+    """Those of *looks* that are at processes on *gpu*."""
+    return [look for look in looks if _is_on(look, gpu, looks, gpus)]
 
 
 def _is_on(look: Look, gpu: int, looks: Sequence[Look], gpus: Sequence[int]) -> bool:
@@ -285,7 +297,7 @@ def frameworks(
     told = {name: framework(breakdown) for name, breakdown in breakdowns.items()}
     found: dict[int, str] = {}
     for gpu in gpus:
-        each = {told.get(k.file) or "pytorch" for k in looks if _is_on(k, gpu, looks, gpus)} or {"pytorch"}
+        each = {told.get(k.file) or "pytorch" for k in looks_on(looks, gpu, gpus)} or {"pytorch"}
         found[gpu] = "pytorch" if "pytorch" in each else each.pop() if len(each) == 1 else "other"
     return found
 
@@ -326,11 +338,18 @@ def with_lines(
     if sum(cause.share for cause in alike) < MOSTLY:
         return diagnosis
     lines = [first] if first.share >= MOSTLY else alike[:NAMED]
+    late = behind(worth)
     sentence = say("seen_line", line=joined("join.semicolons", map(quoted, lines)))
+    if late is not None:
+        sentence = joined("join.sentences", (sentence, say("seen_behind", line=quoted(late))))
 
     def change(finding: Finding) -> Finding:
-        advised = _advised(finding, first, sentence, diagnosis.facts)
-        told = _with_line_gains(finding, advised, alike, diagnosis, seen or {})
+        computed = tuple(r for r in finding.remedies if late is not None and r.text == _ON_GPU)
+        rest = tuple(r for r in finding.remedies if r not in computed)
+        advised = _advised(replace(finding, remedies=rest), first, sentence, diagnosis.facts)
+        if late is not None:
+            advised = _with_work_behind(advised, late, computed)
+        told = _with_line_gains(finding, advised, alike, late, diagnosis, seen or {})
         return _with_graph_gain(told, host.causes, diagnosis.shares)
 
     return _changed(diagnosis, change)
@@ -349,10 +368,10 @@ def with_garbage(
     *host*: the lines that the GPU waits for, of which the first may explain it.
     """
     first = host.causes[0] if host is not None and host.causes else None
-    its = [look for look in looks if _is_on(look, gpu, looks, gpus)]
+    its, stalls_s = looks_on(looks, gpu, gpus), stalls_seen(diagnosis)
 
     def change(finding: Finding) -> Finding:
-        told = without_garbage(finding, its, first)
+        told = without_garbage(finding, its, first, stalls_s=stalls_s)
         if told is None:
             return finding
         return _led_by_its_first(told, _with_gain(finding, told.remedies), diagnosis.shares)
@@ -388,10 +407,25 @@ def _advised(finding: Finding, cause: Cause, sentence: str, facts: Mapping[str, 
     return replace(unsaid, because=because, remedies=tuple(told))
 
 
+def _with_work_behind(finding: Finding, late: Cause, computed: tuple[Remedy, ...]) -> Finding:
+    """*finding* with what to do about the line *late* too, where the wait before it has to stay."""
+    if finding.rule not in OVERLAPS or not finding.remedies:
+        return replace(finding, remedies=(*finding.remedies, *computed))
+    overlap = Remedy(
+        say("try.overlap_line"),
+        (say("need.next_step_independent"),),
+        _GPU_UP,
+        seen=say("seen_line", line=quoted(late)),
+    )
+    first, *rest = finding.remedies
+    return replace(finding, remedies=(first, overlap, *rest, *computed))
+
+
 def _with_line_gains(
     before: Finding,
     after: Finding,
     causes: Sequence[Cause],
+    late: Cause | None,
     diagnosis: Diagnosis,
     seen: Mapping[Topic, Condition],
 ) -> Finding:
@@ -408,6 +442,8 @@ def _with_line_gains(
             idle=idle,
             update=update,
             copies=_copies(diagnosis),
+            late=late,
+            allowed=_allowed(diagnosis),
         )
         for r in after.remedies
     ]
@@ -434,6 +470,15 @@ def _copies(diagnosis: Diagnosis) -> tuple[float, float]:
     link, now = diagnosis.facts.get("pcie_link_share"), diagnosis.shares.get("copy", 0.0)
     needed = 0.0 if link is None or not math.isfinite(link.value) else link.value
     return min(needed, now), now
+
+
+def _allowed(diagnosis: Diagnosis) -> float:
+    """How many times as fast the board, at its power limit, can be at the energy of a step now; else inf."""
+    power, capped = (diagnosis.facts.get(name) for name in ("power", "capped_power"))
+    limit = diagnosis.gpu.power_limit_w
+    if power is None or capped is None or not limit:
+        return math.inf
+    return max(1.0, limit / power.value) if capped.value >= CAPPED.value and power.value > 0 else math.inf
 
 
 def _answered(finding: Finding, activity: Activity, sentence: str) -> Finding:

@@ -83,7 +83,20 @@ REPORTS: Mapping[str, str] = {
     "seen_collections": (
         "Python collected all its garbage {count} times within {seconds} s, for {length} each at most."
     ),
+    "seen_collection": (
+        "Python collected all its garbage once within {seconds} s, for {length} at most: about as long as "
+        "the stalls."
+    ),
     "seen_line": "It is {line}.",
+    "seen_behind": "What follows comes late for it: {line}.",
+    "gain.in_turns": (
+        "host and GPU work at once instead of in turns, so the slower of them sets the pace; it takes 0.9 to "
+        "1.25 times as long"
+    ),
+    "gain.within_power": (
+        "{assumption}; {allowed} times as fast the board is at its power limit, unless a lower clock takes "
+        "less energy for the same work"
+    ),
     "gain.without_collections": (
         "{share} of this time at most is the collector's, for what else holds Python's lock is in it; the "
         "rest takes 0.9 times as long or more"

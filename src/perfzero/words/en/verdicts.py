@@ -30,6 +30,11 @@ VERDICTS: Mapping[str, str] = {
     ),
     "sync.maybe_slow": ", waiting (spinning counts) or in slow host code",
     "sync.main_thread": "main thread {main} of a core{maybe}",
+    "sync.seen": "at {wait} the host waits until the GPU has nothing left to do",
+    "sync.in_turns": (
+        "at {wait} the host waits until the GPU has nothing left to do, and only then comes to {late}: they "
+        "work in turns"
+    ),
     "sync.title": "Host and GPU wait for each other {idle} of the time.",
     "gain.queue_waits_can_go": "between a fifth and nearly all of the waits can be avoided or filled",
     "queue.title": "Work waits in the GPU's queue, and nothing runs, {share} of the time.",
@@ -47,6 +52,7 @@ VERDICTS: Mapping[str, str] = {
     "input.workers_busy": "meanwhile {workers} loader processes are at {cpu} of a core each",
     "input.blocked_on_disk": "the program is blocked on a disk {io} of the time",
     "input.reads_disk": "the program reads {disk} from disk",
+    "input.at_loader": "meanwhile the main thread is in its data loader",
     "input.title": "The GPU waits for data {idle} of the time.",
     "input.main_thread": "{cause}, and the main thread uses only {main} of a core",
     "gain.idle_can_be_filled": "between a third and nearly all of the idle time can be filled",

@@ -79,7 +79,15 @@ REPORTS: Mapping[str, str] = {
     "seen_fills": "{rows} 被填入同一个值：占忙碌时间的 {share}。",
     "compiled_already": "程序已经编译：编译器生成的内核占忙碌时间的 {share}",
     "seen_collections": "Python 在 {seconds} 秒内做了 {count} 次完整的垃圾回收，每次最多 {length}。",
+    "seen_collection": "Python 在 {seconds} 秒内做了一次完整的垃圾回收，最多 {length}，与停顿差不多长。",
     "seen_line": "就是这里：{line}。",
+    "seen_behind": "后面的工作因此而迟：{line}。",
+    "gain.in_turns": (
+        "主机端与 GPU 不再轮流、而是同时工作，由较慢的一方决定速度；它需要原来的 0.9 到 1.25 倍时间"
+    ),
+    "gain.within_power": (
+        "{assumption}；到 {allowed} 倍时显卡已达功率上限，除非较低的频率做同样的工作更省能量"
+    ),
     "gain.without_collections": (
         "这段时间最多有 {share} 属于垃圾回收，因为其中也包括占用 Python 锁的其他工作；"
         "其余部分至少需要原来的 0.9 倍时间"
