@@ -3,6 +3,7 @@ import time
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 
 class Lamb(torch.optim.Optimizer):
@@ -12,42 +13,39 @@ class Lamb(torch.optim.Optimizer):
         self.params = self.param_groups[0]["params"]
         self.means, self.squares = ([torch.zeros_like(p) for p in self.params] for _ in range(2))
 
-    @torch.no_grad()
-    def step(self):
+    def updates(self):
         first, second = self.betas
-        if self.fixed:
-            self.step_at_once(first, second, [p.grad for p in self.params])
-            return
-        for p, mean, square in zip(self.params, self.means, self.squares, strict=True):
-            mean.lerp_(p.grad, 1 - first)
-            square.mul_(second).addcmul_(p.grad, p.grad, value=1 - second)
-            update = mean / square.sqrt().add_(self.eps)
-            weight_norm, update_norm = p.norm(), update.norm()
-            trusted = weight_norm > 0 and update_norm > 0
-            ratio = weight_norm / update_norm if trusted else torch.ones_like(weight_norm)
-            p.sub_(update, alpha=self.lr * ratio)
-
-    def step_at_once(self, first, second, grads):
+        grads = [p.grad for p in self.params]
         torch._foreach_lerp_(self.means, grads, 1 - first)
         torch._foreach_mul_(self.squares, second)
         torch._foreach_addcmul_(self.squares, grads, grads, value=1 - second)
         roots = torch._foreach_sqrt(self.squares)
         torch._foreach_add_(roots, self.eps)
-        updates = torch._foreach_div(self.means, roots)
-        weights, sizes = (torch.stack(torch._foreach_norm(each)) for each in (self.params, updates))
-        ratios = torch.where((weights > 0) & (sizes > 0), weights / sizes, 1.0)
-        torch._foreach_mul_(updates, (-self.lr * ratios).unbind())
-        torch._foreach_add_(self.params, updates)
+        return torch._foreach_div(self.means, roots)
+
+    @torch.no_grad()
+    def step(self):
+        updates = self.updates()
+        weight_norms, update_norms = torch._foreach_norm(self.params), torch._foreach_norm(updates)
+        if self.fixed:
+            weights, sizes = torch.stack(weight_norms), torch.stack(update_norms)
+            ratios = torch.where((weights > 0) & (sizes > 0), weights / sizes, 1.0)
+            torch._foreach_mul_(updates, (-self.lr * ratios).unbind())
+            torch._foreach_add_(self.params, updates)
+            return
+        for p, update, weight, size in zip(self.params, updates, weight_norms, update_norms, strict=True):
+            trusted = weight > 0 and size > 0
+            ratio = weight / size if trusted else torch.ones_like(weight)
+            p.sub_(update, alpha=self.lr * ratio)
 
 
-class Block(nn.Module):
-    def __init__(self, width):
+class Experts(nn.Module):
+    def __init__(self, experts, width):
         super().__init__()
-        self.up = nn.Linear(width, 4 * width, bias=False)
-        self.down = nn.Linear(4 * width, width, bias=False)
+        self.weights = nn.ParameterList(torch.randn(width, width) / width**0.5 for _ in range(experts))
 
     def forward(self, x):
-        return x + self.down(torch.relu(self.up(x)))
+        return torch.bmm(x, torch.stack(list(self.weights)))
 
 
 def main() -> None:
@@ -58,16 +56,18 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("high")
-    width, rows = (1536, 768) if device == "cuda" else (32, 64)
+    experts, rows, width = (240, 128, 1536) if device == "cuda" else (12, 8, 32)
 
-    model = nn.Sequential(*(Block(width) for _ in range(50))).to(device)
+    x = torch.randn(experts, rows, width, device=device)
+    target = torch.randn_like(x)
+    with torch.device(device):
+        model = Experts(experts, width)
     optimizer = Lamb(model.parameters(), fixed=args.fixed)
-    x = torch.randn(rows, width, device=device)
 
     step = 0
     end = time.perf_counter() + args.seconds
     while time.perf_counter() < end:
-        loss = (model(x) - 1).square().mean()
+        loss = functional.mse_loss(model(x), target)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
