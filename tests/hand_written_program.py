@@ -28,6 +28,7 @@ class Program:
         dtype: str,
         *,
         strides: list[Any] | None = None,
+        types: list[str] | None = None,
         kernel: str = "kernel",
         us: float = 100.0,
         launches: int = 1,
@@ -40,7 +41,7 @@ class Program:
         elif not backward:
             look.module(module, "Layer", at, at + 40)
         thread = ENGINE if backward else MAIN
-        types = [dtype] * len(shapes)
+        types = types or [dtype] * len(shapes)
         if backward:  # of the operator that ran last
             look.op(f"{_NODE}: XBackward", at, at + 40, tid=ENGINE)
             look.op("XBackward", at, at + 40, tid=ENGINE, sequence=self.made, forward_thread=1)

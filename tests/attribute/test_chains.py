@@ -374,3 +374,46 @@ def test_what_is_spared_is_told_where_nearly_all_bytes_are_known(
 
     assert seen is not None
     assert (seen.spared is not None) == told
+
+
+def copied(program: Program, given: str, made: str) -> Program:
+    """What is copied, into another type or the same one."""
+    return program.run(
+        "norm", "aten::copy_", [SHAPE, SHAPE], made, strides=[STRIDES, STRIDES], types=[made, given]
+    )
+
+
+def normed(program: Program, operator: str = "aten::native_layer_norm") -> Program:
+    """A norm over rows of float32, or a softmax, or what works element by element."""
+    shapes: list[list[int]] = [SHAPE, [1024], [1024]] if "layer_norm" in operator else [SHAPE]
+    strides = [STRIDES, [1], [1]][: len(shapes)]
+    return program.run("norm", operator, shapes, FLOAT, strides=strides)
+
+
+def test_wide_numbers_of_a_conversion_are_neither_written_nor_read(tmp_path: Path) -> None:
+    """They are 4 bytes each, twice: who needs them later reads the 2 bytes that they came from."""
+    [chain] = found(normed(copied(Program(tmp_path), BF16, FLOAT), "aten::exp"))
+
+    assert chain.spared_least == 2 * 2 * N
+
+
+def test_those_of_a_copy_within_a_type_may_be_needed_later(tmp_path: Path) -> None:
+    [chain] = found(normed(copied(Program(tmp_path), FLOAT, FLOAT), "aten::exp"))
+
+    assert chain.spared_least == 2 * N
+
+
+@pytest.mark.parametrize(
+    ("operator", "passes"),
+    [
+        ("aten::native_layer_norm", 2),
+        ("aten::_softmax", 1),  # its gradient needs the result
+        ("aten::exp", 1),
+    ],
+)
+def test_what_a_norm_makes_only_to_be_narrowed_is_neither_written_nor_read(
+    tmp_path: Path, operator: str, passes: int
+) -> None:
+    [chain] = found(copied(normed(Program(tmp_path), operator), FLOAT, BF16))
+
+    assert chain.spared_least == passes * 2 * N

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from called import BF16, DOUBLE, FLOAT
+from called import BF16, DOUBLE, FLOAT, HALF
 from hand_written_look import ENGINE, Look
 from hand_written_program import Program
-from perfzero.attribute.conditions import ATTENTION_LEFT, conditions
+from perfzero.attribute.conditions import conditions
+from perfzero.attribute.fused_attention import ELSEWHERE
 from perfzero.attribute.parts import Condition, Topic
 from perfzero.attribute.tree import break_down
 
@@ -261,7 +262,7 @@ def test_attention_step_by_step_is_told_by_its_scores_and_both_products(tmp_path
         ("blocks.0", "aten::_softmax")
     ]
     assert seen.share == pytest.approx(0.6)  # neither the projections nor what is elsewhere
-    assert seen.left == ATTENTION_LEFT
+    assert seen.left == ELSEWHERE
 
 
 def test_the_backward_pass_of_attention_counts_and_that_of_projections_does_not(tmp_path: Path) -> None:
@@ -635,3 +636,30 @@ def test_of_chains_whose_bytes_are_not_known_all_or_nothing_may_go(tmp_path: Pat
 
     assert seen is not None
     assert (seen.spared, seen.left) == (None, (0, 1))
+
+
+def beside(folder: Path, kernel: str) -> Condition | None:
+    """A convolution by FFT of 100 us in each of two streams, and *kernel* in a third, all at once."""
+    look = Look()
+    look.step(0, 0, 1000)
+    look.module("conv", "Conv2d", 0, 200)
+    shapes, types = [[32, 64, 56, 56], [64, 16, 3, 3]], [HALF, HALF]
+    look.op("aten::cudnn_convolution", 1, 190, shapes=shapes, types=types)
+    look.work("void fft2d_r2c_32x32<__half>(float2*)", 300, 400, at=10)
+    look.work("void fft2d_r2c_32x32<__half>(float2*)", 300, 400, at=20, stream=8)
+    look.work(kernel, 300, 400, at=500, stream=9)
+    return conditions(break_down(look.trace(folder))).get("slow_convolutions")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "share"),
+    [("another", 2 / 3), ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgs<4>)", 1.0)],
+)
+def test_shares_of_kernels_that_run_at_once_are_of_what_they_take_in_turn(
+    tmp_path: Path, kernel: str, share: float
+) -> None:
+    """Collectives need next to nothing of what the others share."""
+    found = beside(tmp_path, kernel)
+
+    assert found is not None
+    assert found.share == pytest.approx(share)

@@ -13,6 +13,7 @@ from perfzero.attribute.breakdown import Breakdown, Call, SourceLine
 from perfzero.attribute.host_activity import Activity
 from perfzero.attribute.parts import Condition, Part, Topic
 from perfzero.attribute.stacks import Cause, HostCauses
+from perfzero.attribute.standing import Others
 from perfzero.diagnose.remedies import OFFERS, SEEN_ONLY, always
 from perfzero.diagnose.thresholds import IDLE_LINES
 from perfzero.diagnose.verdict import TIME_CLASSES, Diagnosis, Fact, Gain, Remedy, TimeClass
@@ -207,6 +208,28 @@ def test_after_another_gain_what_is_left_of_the_findings_time_keeps_its_limit(st
 
     assert after is not None
     assert after.next_limit == "the tensor cores"
+
+
+@pytest.mark.parametrize(
+    ("rest", "limit"),
+    [
+        (Others(tensor=0.2, memory=0.1, latency=0.1), "the tensor cores"),
+        (Others(tensor=0.0, memory=0.05, latency=0.35), "latency inside the kernels"),
+    ],
+)
+def test_where_a_look_shows_what_is_left_that_is_the_next_limit(
+    starved: Diagnosis, rest: Others, limit: str
+) -> None:
+    """Attention in steps was limited by memory and by latency; what a fused kernel leaves of it computes."""
+    shares = dict.fromkeys(TIME_CLASSES, 0.0) | {"memory": 0.5, "latency": 0.45, "tensor": 0.05}
+    before = with_remedies(replace(active(starved, 1.0), shares=shares), Remedy("Fuse."), ATTENTION)
+    assert before.verdict is not None
+    verdict = replace(before.verdict, eased=("memory",))
+    before = replace(before, verdict=verdict, findings=(verdict, *before.findings[1:]))
+    after = settled(before, {"fused_attention": replace(SCORES, others=rest)}).verdict
+
+    assert after is not None
+    assert after.next_limit == limit
 
 
 @pytest.mark.parametrize("busy", [float("nan"), 2.0])

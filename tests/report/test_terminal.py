@@ -498,14 +498,16 @@ def test_layers_of_a_gpu_that_was_not_watched_are_said_to_be_its(
     assert "Where GPU 5's time goes" in words(replace(one, looked_at={"a": (5,)}))
 
 
-def test_it_is_said_that_shares_of_streams_side_by_side_add_up_to_more(
+def test_shares_of_streams_side_by_side_are_of_the_work_of_all(
     make_report: Make, starved: Diagnosis, tmp_path: Path
 ) -> None:
     look = hand_written_look.Look()
     look.work("gemm", 100, 200, at=15)
     look.work("copy", 150, 200, at=16, stream=9)
     found = words(make_report(starved, breakdowns={"a": break_down(look.trace(tmp_path))}))
-    assert "  Streams overlap, so shares add up to 150 %.\n" in found
+    assert "  Streams overlap: shares are of the work of all of them, 150 % of the busy time.\n" in found
+    assert "67 %" in found
+    assert "33 %" in found
 
 
 def test_a_step_of_one_phase_has_no_map(make_report: Make, starved: Diagnosis) -> None:

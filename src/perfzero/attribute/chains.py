@@ -15,7 +15,10 @@ What fusing spares of the bytes that a chain moves lies between two bounds:
     at least   the read of each result that stands between two calls: whoever computes it hands it on in
                registers. It may still be written, for the backward pass or for a shortcut. Not where the next
                call works in place on it and on nothing else: nobody sees it any more, and its write is spared
-               too. A batch norm in training reads what goes in twice, and one of both is spared
+               too. Nor are the wide numbers of a conversion written: who else needs them makes them anew of
+               the narrow ones that it came from. Nor those of a norm that a conversion makes narrow, for a
+               norm keeps what went in for its gradient, and a conversion nothing. A batch norm in training
+               reads what goes in twice, and one of both is spared
     at most    all but the inputs from outside, once, and the last result. No trace has addresses, so inputs
                of two calls may be the same tensor; those of one call are taken to be different ones, and so
                are gradients and what the forward pass kept for them. So from outside come as many bytes as
@@ -45,7 +48,7 @@ from typing import Annotated
 import numpy as np
 
 from perfzero.attribute.breakdown import Call, Chain, SourceLine
-from perfzero.attribute.compulsory import broadcast, different, made_of, result
+from perfzero.attribute.compulsory import BYTES, broadcast, different, made_of, result
 from perfzero.attribute.operators import COPY, ELEMENTWISE, NORMS, ROW_SUMS, UNARY, plain, works_in_place
 from perfzero.limits import CHOICE, Limit
 from perfzero.traces import BoolArray, Tensor, Work
@@ -294,8 +297,7 @@ def _spared(calls: Sequence[Call], one: _Sum) -> tuple[float, float, float]:
     for earlier, later in pairwise(calls):
         between = _between(earlier, later)
         outside.append(_outside(later, between))
-        unseen = works_in_place(later.operator) and plain(later.operator) in UNARY
-        least += 2 * between if unseen else between
+        least += 2 * between if _is_unseen(earlier, later) else between
     last = calls[-1]
     written = sum(made_of(t.shape, t.dtype or last.inputs[0].dtype) for t in result(last))
     written = 0.0 if plain(last.operator) in ROW_SUMS else written
@@ -305,6 +307,23 @@ def _spared(calls: Sequence[Call], one: _Sum) -> tuple[float, float, float]:
     least *= one.times
     apart = one.bytes - one.times * (sum(map(sum, outside)) + again + written)
     return max(one.bytes - one.times * (reads + again + written), least), least, apart
+
+
+def _is_unseen(earlier: Call, later: Call) -> bool:
+    """Whether nobody but *later* needs what *earlier* wrote for it, so that it need not be written."""
+    if works_in_place(later.operator) and plain(later.operator) in UNARY:
+        return True
+    norm = plain(earlier.operator) in NORMS and "softmax" not in plain(earlier.operator)
+    return _widens(earlier) > 1 or (norm and 0 < _widens(later) < 1)
+
+
+def _widens(call: Call) -> float:
+    """By what a conversion makes numbers wider, less than 1 where narrower; 0 of what is none."""
+    if plain(call.operator) != "copy" or len(call.inputs) != 2:
+        return 0.0
+    made, given = (BYTES.get(tensor.dtype, 0) for tensor in call.inputs)
+    same = call.inputs[0].shape == call.inputs[1].shape
+    return made / given if same and made and given else 0.0
 
 
 def _outside(call: Call, between: float) -> tuple[float, float]:

@@ -13,7 +13,7 @@ the GPU's busy time, or it does not. Where the trace does not say it beyond doub
                      (NVIDIA, "Matrix Multiplication Background User's Guide"); how many rows there are, such
                      as tokens, does not matter; and what they would take if it were one (`aligning.py`)
     fused_attention  a softmax over scores between the product that made them and the one that uses them, in
-                     one module: attention step by step
+                     one module: attention step by step, and what fusing leaves (`fused_attention.py`)
     fused_optimizer  an optimizer that makes many of the launches: by kernels for single tensors, or
                      very many, which may be short ones of an optimizer that is fused, but goes by group
     activations      what other than products and convolutions works on float32, in a program that has its
@@ -35,9 +35,8 @@ the GPU's busy time, or it does not. Where the trace does not say it beyond doub
 
 All is judged by single calls (`CallRow`), never by what else goes by the same operator or module. A condition
 is denied only where little runs of which the trace does not say what it is; that of channels-last also where
-nothing convolves by the names of kernels, which are all that replays of graphs leave.
-
-Of attention step by step it is told what a fused kernel leaves of its time: `ATTENTION_LEFT`.
+nothing convolves by the names of kernels, which are all that replays of graphs leave. Where kernels of
+several streams run at once, shares are of what they would take in turn (`_in_turn`).
 """
 
 from __future__ import annotations
@@ -54,6 +53,7 @@ from perfzero.attribute.aligning import left_when_aligned
 from perfzero.attribute.allocating import OFTEN
 from perfzero.attribute.breakdown import OPTIMIZER_ROW, Breakdown, Call, CallRow
 from perfzero.attribute.done import FEW_LAUNCHES, checked, compiled, copied, filled, graphed, trained
+from perfzero.attribute.fused_attention import left_when_fused
 from perfzero.attribute.fusing import chains
 from perfzero.attribute.layout import Layout, layout
 from perfzero.attribute.missed import tensor_cores, tf32
@@ -63,7 +63,6 @@ from perfzero.attribute.operators import HALF
 from perfzero.attribute.parts import (
     NOTEWORTHY,
     Condition,
-    Part,
     Topic,
     by_module,
     dtype_of,
@@ -75,19 +74,13 @@ from perfzero.attribute.parts import (
 from perfzero.attribute.paths import parent
 from perfzero.attribute.products import is_convolution, is_heavy, is_product, unaligned_length
 from perfzero.attribute.roundabout import roundabout
+from perfzero.attribute.standing import others
 from perfzero.attribute.tiny import TINY_NS, tiny
 from perfzero.attribute.traffic import traffic
-from perfzero.limits import ASSUMED, CHOICE, H200_LOOKS, Limit
+from perfzero.limits import ASSUMED, CHOICE, Limit
 
 LEAST_SCORES: Annotated[int, Limit("count", CHOICE)] = 64
 """Queries and keys from which fused kernels are known to be faster; of smaller windows nothing is said."""
-
-ATTENTION_LEFT: Annotated[tuple[float, float], Limit("ratio", H200_LOOKS)] = (1 / 20, 1 / 2)
-"""
-Of the time of what works on scores, with a fused kernel: 1/17 in a GPT of 12 layers, 1,024 tokens and heads
-of 64 on an H200 (61 % of steps of 110 ms, which became 47), half to a quarter in FlashAttention's paper (Dao
-et al., 2022).
-"""
 
 MANY_LAUNCHES: Annotated[float, Limit("ratio", CHOICE)] = 0.2
 """Of all launches, in the optimizer; from this on they are a good part of what the host is late with."""
@@ -147,6 +140,7 @@ def conditions(breakdown: Breakdown) -> Mapping[Topic, Condition]:
     """What the look behind *breakdown* tells of each topic; those of which it tells nothing are not there."""
     if not breakdown.busy_ns:
         return MappingProxyType({})
+    breakdown = _in_turn(breakdown)
     unknown = _unknown(breakdown)
     told = (
         *(ask(breakdown) for ask in _ASKED),
@@ -158,6 +152,24 @@ def conditions(breakdown: Breakdown) -> Mapping[Topic, Condition]:
         detours(breakdown),
     )
     return MappingProxyType({one.topic: one for one in told if one is not None})
+
+
+def _in_turn(b: Breakdown) -> Breakdown:
+    """
+    *b* with shares of what its streams would take one after another, where kernels of several run at once.
+
+    Of the busy time they would add up to more than there is, and who takes them off it would promise too
+    much: kernels that run at once share the SMs. Those of collectives need next to none, and copies none.
+    """
+    together = sum(r.gpu_ns for r in b.calls if r.kind == "kernel" and not _is_collective(r))
+    if together <= b.busy_ns:
+        return b
+    calls = tuple(replace(r, share=r.gpu_ns / together) for r in b.calls)
+    return replace(b, busy_ns=together, calls=calls)
+
+
+def _is_collective(row: CallRow) -> bool:
+    return row.kernel.lower().startswith("nccl")
 
 
 def _channels_last(b: Breakdown) -> Condition | None:
@@ -182,8 +194,8 @@ def _alignment(b: Breakdown) -> Condition | None:
     unaligned = [r for r, length in products if length]
     if share_of(unaligned) >= NOTEWORTHY:
         rows = by_module(unaligned, lambda r: ("unaligned", unaligned_length(r) or 0))
-        left = left_when_aligned(b, unaligned)
-        return Condition("alignment", True, share_of(unaligned), rows, left=left)
+        left, rest = left_when_aligned(b, unaligned), others(b, unaligned)
+        return Condition("alignment", True, share_of(unaligned), rows, left=left, others=rest)
     return _denied("alignment", b, share_of(r for r, length in products if length is None))
 
 
@@ -194,14 +206,20 @@ def _fused_attention(b: Breakdown) -> Condition | None:
         return _denied("fused_attention", b, batched)
     softmax = [r for r in b.calls if _is(r.call, SOFTMAX) and len(shape_of(r.call)) >= 3]
     found, understood = _on_scores(b, softmax)
-    share = sum(part.share for part in found)
+    kept = [row for _, row in found]
+    share = share_of(kept)
     if share >= NOTEWORTHY:
-        return Condition("fused_attention", True, share, found, left=ATTENTION_LEFT)
+        parts = grouped((replace(r, module=path) for path, r in found), lambda r: r.module or "")
+        left = left_when_fused(b, kept)
+        return Condition("fused_attention", True, share, parts, left=left, others=others(b, kept))
     return _denied("fused_attention", b, share_of(softmax) - understood)
 
 
-def _on_scores(b: Breakdown, softmax: Sequence[CallRow]) -> tuple[tuple[Part, ...], float]:
-    """Attention step by step by module, and how much of *softmax*, as a share of the time, is part of it."""
+def _on_scores(b: Breakdown, softmax: Sequence[CallRow]) -> tuple[list[tuple[str, CallRow]], float]:
+    """
+    Attention step by step, each row with the module that has its products, and how much of *softmax*, as a
+    share of the time, is part of it.
+    """
     by_module: dict[str, list[CallRow]] = {}
     for row in b.calls:
         if row.module is not None and row.call is not None:
@@ -220,8 +238,7 @@ def _on_scores(b: Breakdown, softmax: Sequence[CallRow]) -> tuple[tuple[Part, ..
     for module, rows in by_module.items():
         path = module if module in shapes else parent(module)
         kept += [(path, r) for r in rows if path in shapes and _works_on(r.call, shapes[path])]
-    understood = share_of(r for _, r in kept if _is(r.call, SOFTMAX))
-    return grouped((replace(r, module=path) for path, r in kept), lambda r: r.module or ""), understood
+    return kept, share_of(r for _, r in kept if _is(r.call, SOFTMAX))
 
 
 def _fused_optimizer(b: Breakdown) -> Condition | None:
@@ -354,7 +371,7 @@ def _unknown(b: Breakdown, *, generated: bool = False) -> float:
         and r.phase != "optimizer"
         and not _is_known(r)
         and not (r.call is None and r.kernel in told)
-        and not r.kernel.lower().startswith("nccl")
+        and not _is_collective(r)
         and (generated or not r.kernel.startswith(GENERATED))
     )
 

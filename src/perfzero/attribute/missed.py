@@ -26,10 +26,12 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal
 
 from perfzero.attribute.breakdown import Breakdown, Call, CallRow
+from perfzero.attribute.fitting import left_in_tf32
 from perfzero.attribute.operations import factors, multiplying, uses_tensor_cores
 from perfzero.attribute.operators import CONVOLUTION, CONVOLUTION_BACKWARD, plain
 from perfzero.attribute.parts import NOTEWORTHY, Condition, Part, Why, by_call, by_module, dtype_of, share_of
 from perfzero.attribute.products import is_convolution, is_product
+from perfzero.attribute.standing import others
 from perfzero.limits import H200_LOOKS, Limit
 
 IDLE: Annotated[float, Limit("ratio", H200_LOOKS)] = 0.01
@@ -57,7 +59,8 @@ def tf32(b: Breakdown) -> Condition | None:
     why = _reasons(b, [row for row in rows if beside[row]])
     off = [row for row, (reason, _) in why.items() if reason in TF32_OFF.values()]
     if share_of(off) >= NOTEWORTHY:
-        return Condition("tf32", True, share_of(off), _parts(off, why))
+        left, rest = left_in_tf32(b, off), others(b, off)
+        return Condition("tf32", True, share_of(off), _parts(off, why), left=left, others=rest)
     unclear += share_of(row for row in rows if beside[row] is None)
     return Condition("tf32", False, 0.0) if unclear < NOTEWORTHY else None
 

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from perfzero.attribute.breakdown import Call, CallRow, SourceLine
 from perfzero.attribute.paths import pattern, without_numbers
+from perfzero.attribute.standing import Others
 from perfzero.limits import CHOICE, Limit
 
 Topic = Literal[
@@ -90,6 +91,7 @@ class Condition:
     heaviest first. `beside`: what goes with it elsewhere, such as transposes between layouts, or calls a
     step. `left`: what the remedy leaves of the time in `share`, of chains of that in `beside` too, at least
     and at most, where known. `spared`: likewise what it spares of the bytes that are moved in `share`.
+    `others`: what limits the work that the remedy leaves as it is, where known.
     """
 
     topic: Topic
@@ -99,6 +101,7 @@ class Condition:
     beside: float = 0.0
     left: tuple[float, float] | None = None
     spared: tuple[float, float] | None = None
+    others: Others | None = None
 
 
 def share_of(rows: Iterable[CallRow]) -> float:

@@ -11,8 +11,10 @@ Operators of PyTorch with a kernel that is many times slower than another way to
 
 What the other way takes lies between two bounds, for all that it does is to move bytes:
 
-    at least    of the gradient what is recorded of its inputs, once, at the roof of the memory; of distances
-                the points, once, and the result
+    at least    of the gradient its numbers at `ADDED` of the roof of the memory, for no slice of the L2 adds
+                faster, short ones in pairs; or what is recorded of its inputs, once, at the roof, and then a
+                number for each `PIECE` that equal indices are cut into, one after another as now. Of
+                distances the points, once, and the result
     at most     of the gradient the same numbers at `ATOMIC` of the roof; of distances all differences of a
                 pair, written and read twice, and the result, at `STREAMED` of the roof
 
@@ -31,7 +33,7 @@ from perfzero.attribute.breakdown import Breakdown, Call, CallRow
 from perfzero.attribute.compulsory import BYTES, different, made_of
 from perfzero.attribute.operators import plain
 from perfzero.attribute.parts import NOTEWORTHY, Condition, Topic, by_call, by_module, share_of
-from perfzero.limits import H200_LOOKS, Limit
+from perfzero.limits import H200_LOOKS, PYTORCH, Limit
 from perfzero.traces import Tensor
 
 ATOMIC: Annotated[float, Limit("ratio", H200_LOOKS)] = 0.05
@@ -40,7 +42,19 @@ Of the memory's roof, by atomic additions at least. A slice of an H200's L2 adds
 0.65 TB/s of float32 for all of them, a seventh of the roof; where many go to few places, a third of that.
 """
 
+ADDED: Annotated[float, Limit("ratio", H200_LOOKS)] = 0.15
+"""Of the memory's roof, by atomic additions at most: a number a cycle and slice, as with `ATOMIC`."""
+
+PIECE: Annotated[int, Limit("count", PYTORCH)] = 10
+"""
+Rows of equal indices that `embedding` adds up side by side with others (NROWS_PER_THREAD in ATen's
+EmbeddingBackwardKernel.cu); it then adds up these sums one after another.
+"""
+
 WORD_BYTES = 4
+
+SHORT_BYTES = 2
+"""Two of these are added at once."""
 
 STREAMED: Annotated[float, Limit("ratio", H200_LOOKS)] = 0.5
 """Of the memory's roof, by elementwise operators and sums at least (`attribute/fusing.py`)."""
@@ -52,7 +66,8 @@ Bytes = Callable[[Call], float | None]
 class _Kind:
     """
     A `topic`, the operators, and what is in the name of their slow kernel; the bytes that another way moves
-    at the roof, at `least` and at `most`.
+    at the roof, at `least` and at `most`. `in_pieces`: the bytes that a third way moves, which takes what the
+    slow kernel takes for each `PIECE` beside; None where there is none.
     """
 
     topic: Topic
@@ -60,6 +75,7 @@ class _Kind:
     kernel: re.Pattern[str]
     least: Bytes
     most: Bytes
+    in_pieces: Bytes | None = None
 
 
 def _inputs(call: Call) -> float | None:
@@ -77,6 +93,13 @@ def _atomic(call: Call) -> float | None:
         return None
     numbers = ((math.prod(t.shape), BYTES[t.dtype]) for t in call.inputs if t.shape)
     return sum(many * max(WORD_BYTES, size) for many, size in numbers) / ATOMIC
+
+
+def _added(call: Call) -> float | None:
+    if _inputs(call) is None:
+        return None
+    numbers = ((math.prod(t.shape), BYTES[t.dtype]) for t in call.inputs if t.shape)
+    return sum(many * max(SHORT_BYTES, size) for many, size in numbers) / ADDED
 
 
 def _distances(call: Call) -> float | None:
@@ -110,8 +133,9 @@ KINDS: Sequence[_Kind] = (
         "serial_gradient",
         frozenset({"index_put", "_index_put_impl"}),
         re.compile(r"indexing_backward_kernel"),
-        _inputs,
+        _added,
         _atomic,
+        _inputs,
     ),
     _Kind(
         "pairwise",
@@ -142,6 +166,10 @@ def _condition(kind: _Kind, rows: Iterable[CallRow], dram: float) -> Condition |
         if not times or bytes_least is None or bytes_most is None:
             continue
         shortest, longest = (times * 1e9 * amount / dram for amount in (bytes_least, bytes_most))
+        pieces = None if kind.in_pieces is None else kind.in_pieces(call)
+        if pieces is not None:
+            one_by_one = sum(row.gpu_ns for row in its if kind.kernel.search(row.kernel))
+            shortest = min(shortest, times * 1e9 * pieces / dram + one_by_one / PIECE)
         if longest < gpu_ns:
             slow += its
             least, most, now = least + shortest, most + longest, now + gpu_ns

@@ -4,7 +4,8 @@ What kernels gain that have too little under way, once all SMs have enough of it
 A kernel of a few blocks, or of a few warps on each SM, works at the rate of those: each waits for what it
 asked for, and nobody works meanwhile. How fast one block is depends on nothing but itself, so with more of
 them it goes faster in proportion (Little's law: bytes under way = rate x latency), until the resource that is
-used most is at its roof. Of the time of such kernels there stays
+used most is at its roof, which it is after the middle of what is gained or else not yet. Of the time of such
+kernels there stays
 
     at least    what the resource that they use most takes at its roof
     at most     what it takes at `BOUND` of it; of kernels with few blocks no less than the share of the SMs
@@ -32,7 +33,7 @@ from typing import Annotated
 import numpy as np
 
 from perfzero.diagnose.evidence import Evidence
-from perfzero.diagnose.gain import LIMIT_NAMES, amdahl, capped, expect
+from perfzero.diagnose.gain import LIMIT_NAMES, amdahl, capped, expect, middle
 from perfzero.diagnose.host_reads import host_reads
 from perfzero.diagnose.split import AT
 from perfzero.diagnose.thresholds import (
@@ -130,7 +131,17 @@ def _filled(
             least = min(least, max(1.0, BOUND.value / of_roof))
     also = {"l2": e.l2_share}
     expected, stopped = capped(e, min(least, most, lowest), most, assumption=assumption, also=also)
-    return at_host_pace(expected, e.level("launches")), stopped or LIMIT_NAMES[name]
+    if stopped in (None, LIMIT_NAMES[name]):
+        stopped = _limit(e, where, name, use, expected)
+    return at_host_pace(expected, e.level("launches")), stopped
+
+
+def _limit(e: Evidence, where: TimeClass, name: str, use: float, expected: Gain) -> str:
+    """What limits the time *where* after the middle of *expected*: *name* if its *use* is at `BOUND` then."""
+    share = e.share(where)
+    left = share - middle(expected)
+    at_roof = not left > 0 or use * share / left >= BOUND.value
+    return LIMIT_NAMES[name] if at_roof else LIMIT_NAMES["latency"]
 
 
 def at_host_pace(gain: Gain, launches: float) -> Gain:

@@ -119,6 +119,11 @@ def limit_after(
     for c, share in shares.items():
         name = becomes if becomes is not None and c in eased else LIMIT_NAMES[c]
         limits[name] = limits.get(name, 0.0) + share * (left if c in eased else 1.0)
+    return most_of(limits)
+
+
+def most_of(limits: Mapping[str, float]) -> str:
+    """The one of *limits*, by the time of each, that takes most; two that are as close as `CLOSE_CALL`."""
     most = max(limits.values())
     close = [n for n in sorted(limits, key=limits.__getitem__) if limits[n] >= most - CLOSE_CALL.value]
     return joined("join.or", reversed(close[-2:]))

@@ -9,7 +9,7 @@ Weights, once for each step    the healthy answer where memory is at its roof (`
 The same data several times    a mean kernel that reads more than all the memory in use fetches some of it
                                again: tiles of a product whose order shares neither rows nor columns. In
                                another order memory is no limit, and what is used most after it is, at `BOUND`
-                               of its roof to all of it. A kernel that stays for many steps reads its
+                               of its roof to `OWN_KERNEL`. A kernel that stays for many steps reads its
                                weights in each, in whatever order, and makes little of them (`TILE`)
 """
 
@@ -23,7 +23,7 @@ from perfzero.diagnose.evidence import Evidence
 from perfzero.diagnose.gain import cap, capped, uses
 from perfzero.diagnose.thresholds import BOUND, READ_ONLY, SUBSTANTIAL, TENSOR_UNUSED, TINY_KERNEL
 from perfzero.diagnose.verdict import Gain
-from perfzero.limits import CHOICE, Limit
+from perfzero.limits import CHOICE, H200_LOOKS, Limit
 from perfzero.words.said import say
 
 BATCH: Annotated[int, Limit("count", CHOICE)] = 8
@@ -39,6 +39,13 @@ TILE: Annotated[float, Limit("ratio", CHOICE)] = 32.0
 """
 Operations of 16 bits for each byte that is read: what a tile of 64 rows and 64 columns makes of it. Those of
 narrower tiles, or of weights for less than 64 requests at a time, are fewer.
+"""
+
+
+OWN_KERNEL: Annotated[float, Limit("ratio", H200_LOOKS)] = 0.9
+"""
+Of a roof, by kernels whose order of tiles is in one's own hands, at most. The tensor cores' is what cuBLAS
+reaches; a product in Triton whose tiles share rows and columns reached 0.87 of it.
 """
 
 
@@ -67,7 +74,7 @@ def shared_tiles(e: Evidence) -> Gain:
     """What another order of tiles may gain where memory is the limit of products."""
     used = {name: use for name, use in uses(e).items() if name != "memory"}
     most = 1.0 / max([*used.values(), *([e.l2_share] if e.l2_share > 0 else [])], default=1.0)
-    return Gain(max(1.0, BOUND.value * most), max(1.0, most), say("gain.shared_tiles"))
+    return Gain(max(1.0, BOUND.value * most), max(1.0, OWN_KERNEL * most), say("gain.shared_tiles"))
 
 
 def reads_in_short_kernels(e: Evidence) -> bool:

@@ -115,18 +115,37 @@ def overlap(breakdown: Breakdown) -> float:
     return breakdown.total.share if breakdown.total.share >= OVERLAPPING else math.nan
 
 
+def _whole(breakdown: Breakdown) -> float:
+    """What the shares of lines are of, over the busy time: all work where its kernels share the SMs."""
+    together = overlap(breakdown)
+    beside = any(row.name == COLLECTIVES_ROW and row.time.gpu_ns for row in breakdown.elsewhere)
+    return 1.0 if math.isnan(together) or beside else together
+
+
+def about_streams(breakdown: Breakdown) -> str:
+    """What is to be known of the shares of `lines` where streams overlap, in words; else empty."""
+    together = overlap(breakdown)
+    if math.isnan(together):
+        return ""
+    how = "layers_overlap" if _whole(breakdown) == 1.0 else "layers_work"
+    return say(how, sum=text.percent(together))
+
+
 def lines(breakdown: Breakdown, *, language: str = "en") -> list[str]:
     """
     What takes the most GPU time, a line each, the heaviest first; none where the trace holds no GPU work.
 
-    Path, class and how many are alike; share of the busy time, and of what is read from device memory where
-    that was counted; what goes in; where the program says so. Without modules and operators it is
-    kernels that are told, with how often they run in a step.
+    Path, class and how many are alike; share of the busy time, or, where streams overlap, of the work of all
+    of them, unless what is hidden behind the rest are collectives, which hardly need SMs; share of what is
+    read from device memory where that was counted; what goes in; where the program says so. Without modules
+    and operators it is kernels that are told, with how often they run in a step.
     """
     voice = Voice(language)
     rows = sorted(_told(breakdown), key=lambda told: -told[0].time.share)[:LINES]
     folder = _folder([row.source.file for row, _, _ in rows if row.source is not None])
-    return _aligned([_cells(*row, folder, voice) for row in rows], kernels=kernels_alone(breakdown))
+    whole = _whole(breakdown)
+    cells = [_cells(*row, folder, voice, whole) for row in rows]
+    return _aligned(cells, kernels=kernels_alone(breakdown))
 
 
 def _look(breakdown: Breakdown) -> dict[str, Any]:
@@ -231,11 +250,12 @@ def _exposed(breakdown: Breakdown, row: Row) -> str:
     return say("layer_exposed", share=text.percent(breakdown.exposed_ns / row.time.gpu_ns))
 
 
-def _cells(row: Row, kind: str, more: str, folder: str, voice: Voice) -> tuple[str, ...]:
+def _cells(row: Row, kind: str, more: str, folder: str, voice: Voice, whole: float) -> tuple[str, ...]:
+    """*whole*: what the shares of all work add up to."""
     replayed = say("layer_replayed") if row.time.replay_ns * 2 > row.time.gpu_ns else ""
     what = " ".join(voice.tell(part) for part in (more, given(row.call), replayed) if part)
     name = say(f"row.{row.name}") if row.name in NAMED_ROWS else row.name
-    cells = (name, kind, text.percent(row.time.share), _reads(row), what, _place(row.source, folder))
+    cells = (name, kind, text.percent(row.time.share / whole), _reads(row), what, _place(row.source, folder))
     return tuple(voice.tell(cell) for cell in cells)
 
 

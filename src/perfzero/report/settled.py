@@ -35,8 +35,9 @@ from perfzero.attribute.framework import framework
 from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, Activity
 from perfzero.attribute.parts import NOTEWORTHY, Condition, Part, Topic
 from perfzero.attribute.stacks import Cause, HostCauses
+from perfzero.attribute.standing import Others
 from perfzero.diagnose.filling import at_host_pace
-from perfzero.diagnose.gain import LIMIT_NAMES, limit_after, middle
+from perfzero.diagnose.gain import LIMIT_NAMES, limit_after, middle, most_of
 from perfzero.diagnose.idle_shares import without_kernels
 from perfzero.diagnose.remedies import SEEN_ONLY
 from perfzero.diagnose.rules.idle import SUPPOSED
@@ -135,6 +136,7 @@ SUPPOSING: Mapping[Topic, str] = {
     "pairwise": say("pairwise_gain"),
     "serial_gradient": say("serial_gain"),
     "slow_convolutions": say("timed_gain"),
+    "tf32": say("tf32_gain"),
 }
 """What a gain supposes that comes of what a remedy leaves of the time, by its topic."""
 
@@ -144,13 +146,13 @@ _WITH_BESIDE = frozenset({"chains", "activations"})
 OF_ALL_TIME: frozenset[Topic] = frozenset({"allocates"})
 """Topics whose share is of all time, not of the time that the GPU works."""
 
-_AS_MANY_LAUNCHES = frozenset({"activations", "alignment", "float64", "pairwise", "serial_gradient"})
+_AS_MANY_LAUNCHES = frozenset({"activations", "alignment", "float64", "pairwise", "serial_gradient", "tf32"})
 """Topics whose remedies make kernels shorter and no fewer, so that the host sets the pace at last."""
 
 GAINS_AS: Mapping[str, str] = {say("try.fewer_groups"): say("try.fused_optimizer_step")}
 """The remedy that takes the same away from a line, by remedy: an update in fewer launches."""
 
-BECOMES: Mapping[str, str] = {"alignment": LIMIT_NAMES["tensor"]}
+BECOMES: Mapping[str, str] = dict.fromkeys(("alignment", "tf32", "fused_attention"), LIMIT_NAMES["tensor"])
 """The limit of what a remedy leaves, by its topic, where that is another one than before."""
 
 _CONVOLUTIONS = "convolution_tf32_off"
@@ -536,7 +538,7 @@ def _settled(
     if _is_compiled(seen) and any(map(_is_about_compiling, before)):
         already = say("compiled_already", share=text.percent(seen["compile"].beside))
         finding = replace(finding, because=(*finding.because, already))
-    return finding if remedies == before else _led_by_its_first(finding, remedies, shares)
+    return finding if remedies == before else _led_by_its_first(finding, remedies, shares, seen)
 
 
 def _shown_only(rule: str, seen: Mapping[Topic, Condition]) -> Iterator[Remedy]:
@@ -603,23 +605,31 @@ def _made_for(finding: Finding) -> Remedy | None:
 
 
 def _led_by_its_first(
-    finding: Finding, remedies: tuple[Remedy, ...], shares: Mapping[TimeClass, float]
+    finding: Finding,
+    remedies: tuple[Remedy, ...],
+    shares: Mapping[TimeClass, float],
+    seen: Mapping[Topic, Condition] | None = None,
 ) -> Finding:
     """*finding* with *remedies*, each of which says its own gain; that of the first becomes the finding's."""
     gain = remedies[0].gain if remedies else None
     return replace(
         finding,
         gain=gain,
-        next_limit=_next_limit(finding, remedies, shares),
+        next_limit=_next_limit(finding, remedies, shares, seen or {}),
         remedies=tuple(r if place else replace(r, gain=None) for place, r in enumerate(remedies)),
     )
 
 
 def _next_limit(
-    finding: Finding, remedies: tuple[Remedy, ...], shares: Mapping[TimeClass, float]
+    finding: Finding,
+    remedies: tuple[Remedy, ...],
+    shares: Mapping[TimeClass, float],
+    seen: Mapping[Topic, Condition],
 ) -> str | None:
     """
     What limits the program after the first of *remedies*; None where that is not known.
+
+    Of work that moves to another resource a look shows what it is, and what limits all else (`_after`).
 
     It is that of the *finding* with its gain; with another one what that saves comes off the classes of time
     that the finding is about. Idle time is filled with the work that there is, which stays as it is: with a
@@ -633,11 +643,30 @@ def _next_limit(
     if not shares or not finding.eased:
         return None
     if gain is not None:
-        becomes = BECOMES.get(remedies[0].topic)
+        becomes, condition = BECOMES.get(remedies[0].topic), seen.get(cast(Topic, remedies[0].topic))
+        if becomes is not None and condition is not None and condition.left and condition.others:
+            return _after(condition, condition.left, condition.others, becomes, shares)
         return limit_after(shares, middle(gain), eased=finding.eased, becomes=becomes)
     if finding.eased != ("idle",):
         return None
     return limit_after(shares, finding.share, eased=finding.eased)
+
+
+def _after(
+    condition: Condition,
+    left: tuple[float, float],
+    others: Others,
+    becomes: str,
+    shares: Mapping[TimeClass, float],
+) -> str:
+    """What takes most of the time with the middle of what is *left* at *becomes*, *others* as they are."""
+    busy = 1.0 - shares["idle"] - shares["copy"]
+    kept: dict[TimeClass, float] = {c: shares[c] for c in ("idle", "copy")}
+    rest = {"tensor": others.tensor, "memory": others.memory, "latency": others.latency}
+    limits = {LIMIT_NAMES[name]: share * busy for name, share in rest.items()}
+    limits |= {LIMIT_NAMES[c]: share for c, share in kept.items()}
+    limits[becomes] = limits.get(becomes, 0.0) + condition.share * busy * math.sqrt(left[0] * left[1])
+    return most_of(limits)
 
 
 def _most(remedy: Remedy) -> float:

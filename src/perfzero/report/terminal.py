@@ -39,7 +39,7 @@ from perfzero.diagnose.verdict import (
 from perfzero.hardware import calibrated
 from perfzero.limits import BY_DEFINITION, CHOICE, Limit
 from perfzero.report.benchmarked import benchmarked
-from perfzero.report.breakdown import lines, overlap
+from perfzero.report.breakdown import about_streams, lines
 from perfzero.report.console import WIDTH, ToCopy, write
 from perfzero.report.host_lines import lines as host_lines
 from perfzero.report.host_lines import overlapping
@@ -452,8 +452,8 @@ def _layers(report: Report, gpu: GpuReport, say: Voice) -> Iterator[RenderableTy
         yield ""
         yield Text(text.glued(say("layers", whose=say(whose, gpus=gpus), how=how)), style="bold")
         yield from (Text(line, no_wrap=True, overflow="ellipsis") for line in told)
-        if math.isfinite(overlap(busiest)):
-            yield Text(text.glued(say("layers_overlap", sum=text.percent(overlap(busiest)))), style="dim")
+        if streams := about_streams(busiest):
+            yield Text(text.glued(say.tell(streams)), style="dim")
 
 
 def _doubts(recording: Iterable[str], gpu: Iterable[str], say: Voice) -> Iterator[RenderableType]:

@@ -86,6 +86,7 @@ def fp32_path(e: Evidence) -> Finding | None:
         remedies=tuple(with_gain(offer) for offer in offers),
         next_limit=stopped
         or gain.next_limit(e, expected, eased=("fma",), becomes=gain.LIMIT_NAMES["tensor"]),
+        eased=("fma",),
     )
 
 

@@ -58,6 +58,7 @@ REPORTS: Mapping[str, str] = {
     "layers_somewhere": "some GPU's",
     "looked_steps": "at {steps} of the program",
     "looked_unmarked": "of {length} at the program, in which no step was told",
+    "layers_work": "Streams overlap: shares are of the work of all of them, {sum} of the busy time.",
     "layers_overlap": "Streams overlap, so shares add up to {sum}.",
     "row.optimizer": "optimizer",
     "row.collectives": "collectives",
@@ -109,7 +110,9 @@ REPORTS: Mapping[str, str] = {
         "{share} of the idle time would be gone, and the same is copied beside the GPU's work, at the link's "
         "rate at best; the rest takes 0.9 to 1.25 times as long"
     ),
-    "seen_gain": "what a fused kernel leaves of attention elsewhere",
+    "seen_gain": (
+        "a fused kernel computes at 25 to 60 % of the tensor cores' peak, or leaves what it does elsewhere"
+    ),
     "seen_allocates": (
         "It takes device memory from CUDA and gives it back {count} times a step: {share} of the time."
     ),
@@ -120,10 +123,15 @@ REPORTS: Mapping[str, str] = {
     "seen_serial_gradient": "Equal indices one after another in {rows}: {share} of the busy time.",
     "seen_slow_convolutions": "By an FFT, or written out as a product, in {rows}: {share} of the busy time.",
     "narrower_gain": "half of the bytes, and of products twice the rate",
+    "tf32_gain": (
+        "the tensor cores multiply these shapes at 40 to 75 % of their peak, large ones that fit at 55 % or "
+        "more"
+    ),
     "timed_gain": "a twentieth to half of their time with the fastest algorithm",
     "seen_pairwise": "A block of threads for each pair in {rows}: {share} of the busy time.",
     "serial_gain": (
-        "what goes in, from the rate of atomic additions, a twentieth of the memory's roof, to the roof"
+        "what goes in, at the rates of atomic additions, a twentieth to a seventh of the memory's roof, or "
+        "summed up in pieces"
     ),
     "pairwise_gain": (
         "from all differences at half of the memory's roof to the points and distances alone at the roof"

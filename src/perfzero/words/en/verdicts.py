@@ -122,7 +122,7 @@ VERDICTS: Mapping[str, str] = {
     ),
     "gain.shared_tiles": (
         "tiles that run at once share what they read, and what is used most after the memory sets the "
-        "pace, at 60 % of its roof to all of it"
+        "pace, at 60 to 90 % of its roof"
     ),
     "gain.read_once": (
         "{requests} requests together read the weights once for all of them, in the time of one or half as "

@@ -58,6 +58,7 @@ REPORTS: Mapping[str, str] = {
     "layers_somewhere": "某块 GPU",
     "looked_steps": "深入观察了程序的 {steps}",
     "looked_unmarked": "深入观察了程序 {length}，其间未能识别步",
+    "layers_work": "多个流相互重叠：占比按所有流的工作合计（忙碌时间的 {sum}）计算。",
     "layers_overlap": "多个流相互重叠，所以各项占比合计为 {sum}。",
     "row.optimizer": "优化器",
     "row.collectives": "集合通信",
@@ -100,15 +101,16 @@ REPORTS: Mapping[str, str] = {
         "空闲时间的 {share} 会消失，同样的数据改为与 GPU 的工作同时拷贝，最快达到链路速率；"
         "其余部分需要原来的 0.9 到 1.25 倍时间"
     ),
-    "seen_gain": "按融合内核在别处给注意力留下的时间推算",
+    "seen_gain": "按融合内核达到张量核心峰值的 25 % 到 60 %，或按它在别处给注意力留下的时间推算",
     "seen_allocates": "它每步向 CUDA 申请和归还显存 {count} 次：占全部时间的 {share}。",
     "held_gain": "从这些调用中 GPU 无事可做的时间，到这些调用的全部时间（以 GPU 自身的工作为限）",
     "seen_serial_gradient": "对相同索引逐个累加的有 {rows}：占忙碌时间的 {share}。",
     "seen_slow_convolutions": "用 FFT 或展开成矩阵乘计算的有 {rows}：占忙碌时间的 {share}。",
     "narrower_gain": "只需搬运一半的字节，矩阵乘则快一倍",
+    "tf32_gain": "张量核心计算这些形状可达其峰值的 40 % 到 75 %，大而对齐的不低于 55 %",
     "timed_gain": "用最快的算法只需其时间的二十分之一到一半",
     "seen_pairwise": "每个点对占用一个线程块的有 {rows}：占忙碌时间的 {share}。",
-    "serial_gain": "输入数据从按显存上限的二十分之一（原子加法的速率）到按显存上限搬运",
+    "serial_gain": "输入数据按原子加法的速率（显存上限的二十分之一到七分之一）相加，或分段求和",
     "pairwise_gain": "从以显存上限的一半搬运所有差值，到仅以显存上限搬运点和距离",
     "aligned_gain": (
         "从程序中已对齐的矩阵乘所达到的速率（没有则取张量核心上限的 40 %），到张量核心或显存的上限"
