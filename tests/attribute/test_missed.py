@@ -148,12 +148,7 @@ def test_convolutions_in_tf32_do_not_say_that_products_may_use_it(tmp_path: Path
     [
         ("mm", [[4096, 4096], [4096, 1]], VECTOR, FLOAT, ("vector", 0)),
         ("mm", [[1, 4096], [4096, 4096]], VECTOR, FLOAT, ("vector", 0)),
-        ("cudnn_convolution", [[8, 64, 56, 56], [64, 1, 3, 3]], DEPTHWISE, BF16, ("depthwise", 0)),
         ("cudnn_convolution", [[8, 64, 56, 56], [64, 16, 3, 3]], GROUPED, BF16, ("groups", 4)),
-        (
-            "convolution_backward", [[8, 64, 56, 56], [8, 64, 56, 56], [64, 1, 3, 3]],
-            "wgrad2d_c1_k1_nhwc", BF16, ("depthwise", 0),
-        ),
     ],
 )  # fmt: skip
 def test_other_reasons_are_named(
@@ -163,6 +158,21 @@ def test_other_reasons_are_named(
 
     assert seen is not None
     assert [(row.name, (row.why, row.number)) for row in seen.rows] == [("fc", why)]
+
+
+@pytest.mark.parametrize(
+    ("operator", "shapes", "kernel"),
+    [
+        ("cudnn_convolution", [[8, 64, 56, 56], [64, 1, 3, 3]], DEPTHWISE),
+        ("convolution_backward", [[8, 64, 56, 56], [8, 64, 56, 56], [64, 1, 3, 3]], "wgrad2d_c1_k1_nhwc"),
+    ],
+)
+def test_convolutions_channel_by_channel_have_nothing_for_the_tensor_cores(
+    tmp_path: Path, operator: str, shapes: list[Any], kernel: str
+) -> None:
+    seen = Program(tmp_path).run("fc", f"aten::{operator}", shapes, BF16, kernel=kernel).seen("tensor_cores")
+
+    assert seen is None or not seen.holds
 
 
 def test_a_vector_beside_products_in_tf32_is_no_reason_to_allow_it(tmp_path: Path) -> None:

@@ -420,6 +420,58 @@ def test_what_only_a_look_suggests_has_its_words() -> None:
         assert not any(o.remedy.text == offer.remedy.text and o.applies is always for o in OFFERS)
 
 
+DEPTHWISE = Condition("by_channel", True, 0.5, (layer("depthwise"),), beside=0.5, left=(0.4, 0.8))
+
+
+def waiting(starved: Diagnosis) -> Diagnosis:
+    """The tensor cores are kept waiting 0.6 of the time."""
+    shares = dict.fromkeys(TIME_CLASSES, 0.0) | {"latency": 0.6, "memory": 0.4}
+    before = with_remedies(replace(active(starved, 1.0), shares=shares), Remedy("Bring it there."))
+    assert before.verdict is not None
+    verdict = replace(
+        before.verdict, rule="tensor_starved", share=0.6, because=("meanwhile", "it looks like")
+    )
+    verdict = replace(verdict, title="The tensor cores wait.", eased=("latency",))
+    return replace(before, verdict=verdict, findings=(verdict, *before.findings[1:]), headline=verdict.title)
+
+
+def test_what_tensor_cores_cannot_do_does_not_keep_them_waiting(starved: Diagnosis) -> None:
+    """16 bits halve the bytes of all the work, so the longest part of it stays the longest."""
+    after = settled(waiting(starved), {"by_channel": DEPTHWISE})
+
+    assert after.verdict is not None
+    assert after.verdict is after.findings[0]
+    assert after.verdict.rule == "latency_bound"
+    assert after.headline == after.verdict.title == say("latency.title", share="60 %")
+    assert after.verdict.because == ("meanwhile", say("latency.by_channel", share="50 %"))
+    first, *rest = after.verdict.remedies
+    assert first.text == say("try.by_channel")
+    assert "depthwise" in first.seen
+    assert say("try.nsight_compute") in [remedy.text for remedy in rest]
+    assert after.verdict.gain is not None
+    assert (after.verdict.gain.low, after.verdict.gain.high) == pytest.approx((1.25, 2.5))
+    assert after.verdict.next_limit == say("limit.latency")
+
+
+def test_where_it_is_the_smaller_part_of_what_waits_they_do(starved: Diagnosis) -> None:
+    after = settled(waiting(starved), {"by_channel": replace(DEPTHWISE, share=0.25)})
+
+    assert after.verdict is not None
+    assert after.verdict.rule == "tensor_starved"
+    assert after.headline == "The tensor cores wait."
+    assert [remedy.text for remedy in after.verdict.remedies] == ["Bring it there."]
+
+
+def test_what_is_in_16_bits_and_channels_last_is_not_told_to_be(starved: Diagnosis) -> None:
+    done = replace(DEPTHWISE, holds=False, beside=0.0, left=None)
+    after = settled(waiting(starved), {"by_channel": done}).verdict
+
+    assert after is not None
+    assert after.rule == "latency_bound"
+    assert after.gain is None
+    assert say("try.by_channel") not in [remedy.text for remedy in after.remedies]
+
+
 def test_a_finding_whose_only_remedy_goes_is_still_told(starved: Diagnosis) -> None:
     after = settled(
         with_remedies(starved, CHANNELS_LAST), {"channels_last": Condition("channels_last", False, 0.0)}
@@ -626,7 +678,7 @@ def test_each_part_says_why_it_is_one(starved: Diagnosis) -> None:
         Part("gate", 0.2, None, SourceLine("/home/me/train.py", 41), "vector"),
         Part("conv", 0.1, None, None, "groups", 4.0),
         Part("fc", 0.1, None, None, "tf32_off"),
-        Part("out", 0.1, None, None, "depthwise"),
+        Part("out", 0.1, None, None, "groups", 2.0),
     )
     seen = Condition("tensor_cores", True, 0.5, parts)
     [told] = remedies(settled(with_remedies(starved, remedy), {"tensor_cores": seen}))

@@ -28,6 +28,7 @@ the GPU's busy time, or it does not. Where the trace does not say it beyond doub
     traffic          the modules that move most of the bytes (`traffic.py`)
     serial_gradient, pairwise
                      kernels that are many times slower than another way to the same result (`roundabout.py`)
+    by_channel       convolutions that tensor cores cannot speed up (`by_channel.py`)
     slow_convolutions
                      convolutions whose kernels are of a slow algorithm (`algorithms.py`)
     checks, compile, graph, pageable, pinned_source, training, fills, clears_gradients
@@ -52,6 +53,7 @@ from perfzero.attribute.algorithms import detours
 from perfzero.attribute.aligning import left_when_aligned
 from perfzero.attribute.allocating import OFTEN
 from perfzero.attribute.breakdown import OPTIMIZER_ROW, Breakdown, Call, CallRow
+from perfzero.attribute.by_channel import by_channel
 from perfzero.attribute.done import FEW_LAUNCHES, checked, compiled, copied, filled, graphed, trained
 from perfzero.attribute.fused_attention import left_when_fused
 from perfzero.attribute.fusing import chains
@@ -151,7 +153,10 @@ def conditions(breakdown: Breakdown) -> Mapping[Topic, Condition]:
         *roundabout(breakdown),
         detours(breakdown),
     )
-    return MappingProxyType({one.topic: one for one in told if one is not None})
+    found = {one.topic: one for one in told if one is not None}
+    if (depthwise := by_channel(breakdown, found.get("activations"))) is not None:
+        found[depthwise.topic] = depthwise
+    return MappingProxyType(found)
 
 
 def _in_turn(b: Breakdown) -> Breakdown:

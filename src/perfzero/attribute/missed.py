@@ -5,8 +5,9 @@ Products and convolutions that run beside the tensor cores, each with the reason
     convolution_tf32_off
                  likewise a convolution: PyTorch has a switch for each family
     vector       a matrix of one row or column: there is nothing to use twice
-    depthwise    a convolution channel by channel
     groups       a convolution in groups
+
+One channel by channel has nothing for them to do (`by_channel.py`), and is none of these.
 
 Whether a kernel uses the tensor cores is told by its name (`operations.uses_tensor_cores`) and by what was
 counted while it ran; where both are there and differ, or neither is, nothing is said of it. Of what has
@@ -139,7 +140,7 @@ def _reason(row: CallRow, in_tf32: frozenset[Family]) -> tuple[Why, float]:
     if call is not None and family == "convolution":
         both = channels(call)
         if both is not None and both[0] != both[1]:
-            return ("depthwise", 0.0) if both[0] == 1 else ("groups", both[1] / both[0])
+            return ("", 0.0) if both[0] == 1 else ("groups", both[1] / both[0])
     elif call is not None and (product := factors(call)) is not None and 1 in (product.rows, product.columns):
         return "vector", 0.0
     off = family is not None and _dtype(row) == "float" and family not in in_tf32

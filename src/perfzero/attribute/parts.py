@@ -40,6 +40,7 @@ Topic = Literal[
     "serial_gradient",
     "pairwise",
     "slow_convolutions",
+    "by_channel",
     "allocates",
     "checks",
 ]
@@ -50,7 +51,6 @@ Why = Literal[
     "tf32_off",
     "convolution_tf32_off",
     "vector",
-    "depthwise",
     "groups",
     "by_group",
     "tiny",

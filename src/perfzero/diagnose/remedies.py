@@ -781,6 +781,18 @@ SEEN_ONLY: tuple[Offer, ...] = (
         )
         for rule in ("latency_bound", "tensor_starved", "memory_bound", "small_grid")
     )
+    + (
+        Offer(
+            "latency_bound",
+            Remedy(
+                say("try.by_channel"),
+                (say("need.mixed_precision"),),
+                say("worked.latency_down"),
+                topic="by_channel",
+            ),
+            always,
+        ),
+    )
     + tuple(
         Offer(rule, Remedy(say("try.hold_memory"), (), GR_UP, topic="allocates"), always)
         for rule in ("host_starved", "sync_bound", "launch_bound", "periodic_stall")

@@ -8,6 +8,8 @@ to gain first. Where it is not, the remedy is left out: it would change nothing.
 follows already, such as torch.compile where Inductor made the kernels, or has nothing for. A remedy shows a
 gain only if that was computed for it: one that comes first by what was seen does not take over the gain of
 another.
+Where most of what keeps the tensor cores waiting is seen to be nothing that they could do, the finding is
+that kernels wait for their own latencies, with the remedies against that.
 Each GPU is told by looks at the processes on it. Beside a finding that the device memory is the limit stand
 the modules that move most of the bytes, and how many need not be moved. What fusing gains is told by the
 elementwise operators that were seen, not by what it gains elsewhere.
@@ -39,7 +41,7 @@ from perfzero.attribute.standing import Others
 from perfzero.diagnose.filling import at_host_pace
 from perfzero.diagnose.gain import LIMIT_NAMES, limit_after, middle, most_of
 from perfzero.diagnose.idle_shares import without_kernels
-from perfzero.diagnose.remedies import SEEN_ONLY
+from perfzero.diagnose.remedies import OFFERS, SEEN_ONLY, always
 from perfzero.diagnose.rules.idle import SUPPOSED
 from perfzero.diagnose.thresholds import CAPPED
 from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Gain, Remedy, TimeClass
@@ -137,16 +139,22 @@ SUPPOSING: Mapping[Topic, str] = {
     "serial_gradient": say("serial_gain"),
     "slow_convolutions": say("timed_gain"),
     "tf32": say("tf32_gain"),
+    "by_channel": say("narrower_gain"),
 }
 """What a gain supposes that comes of what a remedy leaves of the time, by its topic."""
 
-_WITH_BESIDE = frozenset({"chains", "activations"})
+_WITH_BESIDE = frozenset({"chains", "activations", "by_channel"})
 """Topics of which what is left is left of the time `beside`, too."""
+
+_NARROWS = frozenset({"activations", "by_channel"})
+"""Topics whose remedies halve the bytes of all the GPU's work, whatever limits it, which keeps its limit."""
 
 OF_ALL_TIME: frozenset[Topic] = frozenset({"allocates"})
 """Topics whose share is of all time, not of the time that the GPU works."""
 
-_AS_MANY_LAUNCHES = frozenset({"activations", "alignment", "float64", "pairwise", "serial_gradient", "tf32"})
+_AS_MANY_LAUNCHES = frozenset(
+    {"by_channel", "activations", "alignment", "float64", "pairwise", "serial_gradient", "tf32"}
+)
 """Topics whose remedies make kernels shorter and no fewer, so that the host sets the pace at last."""
 
 GAINS_AS: Mapping[str, str] = {say("try.fewer_groups"): say("try.fused_optimizer_step")}
@@ -388,7 +396,10 @@ def _changed(diagnosis: Diagnosis, change: Callable[[Finding], Finding]) -> Diag
     for before, after in zip(diagnosis.findings, findings, strict=True):
         if before is verdict:
             verdict = after
-    return replace(diagnosis, findings=findings, verdict=verdict)
+    headline = diagnosis.headline
+    if verdict is not None and diagnosis.verdict is not None and headline == diagnosis.verdict.title:
+        headline = verdict.title
+    return replace(diagnosis, findings=findings, verdict=verdict, headline=headline)
 
 
 def _advised(finding: Finding, cause: Cause, sentence: str, facts: Mapping[str, Fact]) -> Finding:
@@ -516,6 +527,8 @@ def _settled(
     launches: float,
     shares: Mapping[TimeClass, float],
 ) -> Finding:
+    if finding.rule == "tensor_starved":
+        finding = _nothing_for_tensor_cores(finding, seen.get("by_channel"), busy)
     if finding.rule == "memory_bound" and "traffic" in seen:
         finding = replace(finding, because=(*finding.because, _traffic(seen["traffic"])))
     offered = {remedy.text for remedy in finding.remedies}
@@ -539,6 +552,26 @@ def _settled(
         already = say("compiled_already", share=text.percent(seen["compile"].beside))
         finding = replace(finding, because=(*finding.because, already))
     return finding if remedies == before else _led_by_its_first(finding, remedies, shares, seen)
+
+
+def _nothing_for_tensor_cores(finding: Finding, condition: Condition | None, busy: float) -> Finding:
+    """
+    *finding* that tensor cores are kept waiting, as that of kernels that wait for their latencies where a
+    look shows that most of these are convolutions channel by channel, which no tensor core makes faster.
+    """
+    if condition is None or not condition.share * busy >= MOSTLY * finding.share:
+        return finding
+    why = say("latency.by_channel", share=text.percent(condition.share))
+    return replace(
+        finding,
+        rule="latency_bound",
+        title=say("latency.title", share=text.percent(finding.share)),
+        because=(*finding.because[:1], why),
+        gain=None,
+        next_limit=None,
+        remedies=tuple(o.remedy for o in OFFERS if o.rule == "latency_bound" and o.applies is always),
+        eased=("latency",),
+    )
 
 
 def _shown_only(rule: str, seen: Mapping[Topic, Condition]) -> Iterator[Remedy]:
@@ -646,7 +679,10 @@ def _next_limit(
         becomes, condition = BECOMES.get(remedies[0].topic), seen.get(cast(Topic, remedies[0].topic))
         if becomes is not None and condition is not None and condition.left and condition.others:
             return _after(condition, condition.left, condition.others, becomes, shares)
-        return limit_after(shares, middle(gain), eased=finding.eased, becomes=becomes)
+        eased = finding.eased
+        if condition is not None and condition.topic in _NARROWS:
+            eased = tuple(c for c in shares if c not in ("idle", "copy", "communication"))
+        return limit_after(shares, middle(gain), eased=eased, becomes=becomes)
     if finding.eased != ("idle",):
         return None
     return limit_after(shares, finding.share, eased=finding.eased)

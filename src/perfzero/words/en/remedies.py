@@ -208,6 +208,10 @@ REMEDIES: Mapping[str, str] = {
         "splitting the long dimension (split-K, split-KV)."
     ),
     "worked.warps_up": "warps_active rises, and some resource moves towards its roof.",
+    "try.by_channel": (
+        "Compute in 16 bits and in channels-last, for which cuDNN has kernels for convolutions channel by "
+        "channel: torch.autocast and .to(memory_format=torch.channels_last)."
+    ),
     "try.time_algorithms": "Let cuDNN time its algorithms: torch.backends.cudnn.benchmark = True.",
     "try.no_timing": (
         "Do not have cuDNN time its algorithms for each new size: torch.backends.cudnn.benchmark = False, "

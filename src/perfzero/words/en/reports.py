@@ -121,6 +121,7 @@ REPORTS: Mapping[str, str] = {
         "work leaves it"
     ),
     "seen_serial_gradient": "Equal indices one after another in {rows}: {share} of the busy time.",
+    "seen_by_channel": "Channel by channel: {rows}, {share} of the busy time.",
     "seen_slow_convolutions": "By an FFT, or written out as a product, in {rows}: {share} of the busy time.",
     "narrower_gain": "half of the bytes, and of products twice the rate",
     "tf32_gain": (
@@ -170,7 +171,6 @@ REPORTS: Mapping[str, str] = {
     "why_tf32_off": "TF32 is off",
     "why_convolution_tf32_off": "TF32 is off in convolutions",
     "why_vector": "a vector",
-    "why_depthwise": "channel by channel",
     "why_groups": "in {number} groups",
     "why_by_group": "fused, {number} launches a step",
     "why_tiny": "{length} each",

@@ -153,6 +153,10 @@ VERDICTS: Mapping[str, str] = {
         "why these kernels are slow is not known: better ones may save 10 to 95 % of that time"
     ),
     "latency.title": "Kernels wait for their own latencies {share} of the time.",
+    "latency.by_channel": (
+        "convolutions channel by channel take {share} of the busy time: there is nothing in them for the "
+        "tensor cores"
+    ),
     "latency.meanwhile": (
         "in that time DRAM is at {memory}, the tensor cores at {tensor} and the FP32 pipe at {fp32} of "
         "what they can, with {sm} of the SMs occupied"

@@ -152,6 +152,10 @@ REMEDIES: Mapping[str, str] = {
         "（split-K、split-KV）以增加线程块。"
     ),
     "worked.warps_up": "warps_active 上升，某种资源向其屋顶靠近。",
+    "try.by_channel": (
+        "用 16 位和 channels-last（通道在后）计算，cuDNN 对此有逐通道卷积的内核："
+        "torch.autocast 与 .to(memory_format=torch.channels_last)。"
+    ),
     "try.time_algorithms": "让 cuDNN 实测各种算法：torch.backends.cudnn.benchmark = True。",
     "try.no_timing": (
         "不要让 cuDNN 为每个新尺寸实测各种算法：torch.backends.cudnn.benchmark = False，"
