@@ -298,6 +298,65 @@ def test_a_step_that_ends_in_a_long_wait_is_found_where_nothing_repeats_within_i
         assert found.step_s == pytest.approx(0.15, rel=0.01)
 
 
+def waits(*, beat: bool) -> tuple[Samples, Samples]:
+    """
+    200 parts of 1.1 ms with now more and now less work, then a wait of 8 ms, again and again: a window of
+    2 ms, and a burst that is too fine for the wait. Without a *beat* the parts are all alike.
+    """
+    rng = np.random.default_rng(3)
+    lengths: list[float] = []
+    levels: list[tuple[float, ...]] = []
+    for _ in range(30):
+        for _ in range(200):
+            worked = 0.0009 * (rng.choice([0.6, 1.0]) if beat else 1.0)
+            lengths += [worked, 0.0011 - worked]
+            levels += [FORWARD, OPTIMIZER if beat else FORWARD]
+        lengths.append(0.008)
+        levels.append(WAIT)
+    timeline = Timeline(np.r_[0.0, np.cumsum(lengths)], np.array(levels), np.empty(0), float("nan"))
+    window = sampled(timeline, seconds=6.0, period_s=0.002, noise=0.02, seed=1)
+    return window, sampled(timeline, seconds=0.1, period_s=2e-5, noise=0.02, seed=2)
+
+
+def test_waits_that_a_window_shows_are_not_the_step_where_a_burst_repeats_itself_many_times_between():
+    """A line printed every 200 steps was taken for a step of 228 ms."""
+    window, burst = waits(beat=True)
+
+    assert isinstance(find_steps(window), Steps)
+    assert isinstance(find_steps(burst), NoSteps)
+    assert "only every so many steps" in refused(window, burst)
+
+
+def test_they_are_where_nothing_repeats_between():
+    found = find_steps(*waits(beat=False))
+
+    assert isinstance(found, Steps), found
+    assert found.step_s == pytest.approx(0.228, rel=0.01)
+
+
+def pace(second_half: float) -> Steps | NoSteps:
+    """40 steps of 100 ms, and 40 that take *second_half* times as long."""
+    step = [(0.04, FORWARD), (0.03, BACKWARD), (0.01, OPTIMIZER), (0.02, WAIT)]
+    parts = [(length * times, level) for times in (1.0, second_half) for length, level in step * 40]
+    lengths, levels = zip(*parts, strict=True)
+    timeline = Timeline(np.r_[0.0, np.cumsum(lengths)], np.array(levels), np.empty(0), float("nan"))
+    return find_steps(sampled(timeline, seconds=7.5, period_s=0.002, noise=0.02, seed=1))
+
+
+def test_a_program_that_changes_its_pace_has_no_one_step_time():
+    found = pace(0.87)
+
+    assert isinstance(found, NoSteps), found
+    assert "vary too much" in found.reason
+
+
+def test_one_that_hardly_does_has_its_mean():
+    found = pace(0.95)
+
+    assert isinstance(found, Steps), found
+    assert found.step_s == pytest.approx(0.0975, rel=0.02)
+
+
 def test_what_repeats_in_one_counter_alone_between_waits_is_no_faster_step():
     """Copies every 6 ms beside the work of a step of 150 ms: two counters have to agree here as well."""
     copying = tuple(0.9 if at == 5 else level for at, level in enumerate(FORWARD))

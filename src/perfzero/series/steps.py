@@ -22,7 +22,9 @@ told apart by their place in a step in `micro`. `hidden` looks for what samples 
 for what a step has that faster beats in it have not.
 
 The mean step time is that of the intervals that hold one step's work and are not `STALLED`: an interval
-across a stall or a missed onset is left out. A wrong step time is worse than none.
+across a stall or a missed onset is left out. Where the steps of one half are longer than those of the other
+(`SHIFTED`) there is none. Nor is one told where a finer table repeats itself many times between waits that
+come at regular intervals, for these may come every so many steps. A wrong step time is worse than none.
 """
 
 from __future__ import annotations
@@ -101,6 +103,12 @@ To that part of itself a mean must be known, to either side, to be told. Of 38 r
 right the worst was known to 5 %; of a program whose steps change every second or two, to 16 %.
 """
 
+SHIFTED: Annotated[float, Limit("ratio", CHOICE)] = 0.1
+"""
+Of their mean, by which the halves of all steps differ if the program changes its pace while it is watched,
+and not by chance (`DRIFTS`): from `diagnose.thresholds.NOT_STEADY` on. Then another stretch has other steps.
+"""
+
 OTHER_WORK: Annotated[float, Limit("ratio", CHOICE)] = 0.1
 """Share of such steps that may have done other work: an onset that two steps in a row hid from sight."""
 
@@ -134,7 +142,8 @@ class Steps:
     `low_s`, `high_s`: 95 % interval of the mean step time. `jitter`: standard deviation of single
     steps as a share of their mean. `starts_ns`: where steps begin in the stretches that were
     sampled, strictly increasing; two neighbours need not be one step apart. `seen_ns` (m, 2): from the
-    first to the last of them in each stretch. The mean is that of these times and no others.
+    first to the last of them in each stretch. The mean is that of these times and no others. `wanders`: the
+    means of their halves, the shorter one first, where these are too far apart; else None.
     """
 
     step_s: float
@@ -147,6 +156,7 @@ class Steps:
     seen_ns: IntArray
     how: Literal["anchor", "autocorrelation"]
     count: int
+    wanders: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +197,9 @@ def find_steps(*tables: Samples | Searched) -> Steps | NoSteps:
         return NoSteps(say("no_steps.too_fast", length=duration(found.step_s)))
     if isinstance(found, Steps) and found.high_s - found.low_s > 2 * KNOWN * found.step_s:
         return NoSteps(say("no_steps.vary", low=duration(found.low_s), high=duration(found.high_s)))
+    if isinstance(found, Steps) and found.wanders:
+        low_s, high_s = found.wanders
+        return NoSteps(say("no_steps.vary", low=duration(low_s), high=duration(high_s)))
     return found
 
 
@@ -216,6 +229,8 @@ def _find_steps(tables: Sequence[Searched]) -> Steps | NoSteps:
         return NoSteps(say("no_steps.bursts_slower"))
     for parts, other in zip(seen[chosen + 1 :], answers[chosen + 1 :], strict=True):
         if isinstance(other, NoSteps):
+            if not adds_work and _holds_many(steps.step_s, tables[chosen + 1 :]):
+                return NoSteps(BETWEEN_WAITS)
             continue
         faster = other[0]
         if _contradicts(steps, faster, seen[chosen], parts, adds_work=adds_work):
@@ -223,6 +238,16 @@ def _find_steps(tables: Sequence[Searched]) -> Steps | NoSteps:
                 return faster
             return NoSteps(say("no_steps.differ"))
     return steps
+
+
+def _holds_many(step_s: float, finer: Sequence[Searched]) -> bool:
+    """
+    Whether one of the *finer* tables repeats itself so often in *step_s* that this is many steps.
+
+    What marks them is then a wait that comes every so many of them, as for a line that is printed.
+    """
+    beats = (find_beat(table.table) for table in finer)
+    return any(b is not None and SHORTEST_MICRO_S <= b < step_s / MOST_MICRO for b in beats)
 
 
 def _resolves(parts: tuple[Stretch, ...], step_s: float) -> bool:
@@ -464,7 +489,19 @@ def _steps(
         seen_ns=np.array([(on[0], on[-1]) for on in onsets if len(on) > 1], np.int64).reshape(-1, 2),
         how="anchor",
         count=len(steps_s),
+        wanders=_wandering(steps_s),
     )
+
+
+def _wandering(steps_s: FloatArray) -> tuple[float, float] | None:
+    """The means of both halves of *steps_s* (n,), the shorter one first, if they are `SHIFTED`; else None."""
+    if len(steps_s) < 2 * FEWEST:
+        return None
+    halves = np.array_split(steps_s, 2)
+    low, high = sorted(float(np.mean(half)) for half in halves)
+    within = max(float(np.std(half)) for half in halves)
+    by_chance = DRIFTS * within / np.sqrt(len(steps_s) / 2)
+    return (low, high) if high - low > max(SHIFTED * float(np.mean(steps_s)), by_chance) else None
 
 
 def _of_one_step(rhythm: Rhythm, parts: tuple[Stretch, ...], work: Sequence[FloatArray]) -> FloatArray:
