@@ -16,7 +16,15 @@ from perfzero.attribute.stacks import Cause, HostCauses
 from perfzero.attribute.standing import Others
 from perfzero.diagnose.remedies import OFFERS, SEEN_ONLY, always
 from perfzero.diagnose.thresholds import IDLE_LINES
-from perfzero.diagnose.verdict import TIME_CLASSES, Diagnosis, Fact, Gain, Remedy, TimeClass
+from perfzero.diagnose.verdict import (
+    TIME_CLASSES,
+    Diagnosis,
+    Fact,
+    Gain,
+    Remedy,
+    StepAnswer,
+    TimeClass,
+)
 from perfzero.diagnose.wording import ALLOW_TF32, ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUTIONS
 from perfzero.report import settled as module
 from perfzero.report.line_advice import ADVICE
@@ -432,7 +440,9 @@ def waiting(starved: Diagnosis) -> Diagnosis:
         before.verdict, rule="tensor_starved", share=0.6, because=("meanwhile", "it looks like")
     )
     verdict = replace(verdict, title="The tensor cores wait.", eased=("latency",))
-    return replace(before, verdict=verdict, findings=(verdict, *before.findings[1:]), headline=verdict.title)
+    steps = (StepAnswer(4, "Tensor cores?", "starved", "watch", "in use 5 %"),)
+    findings = (verdict, *before.findings[1:])
+    return replace(before, verdict=verdict, findings=findings, headline=verdict.title, steps=steps)
 
 
 def test_what_tensor_cores_cannot_do_does_not_keep_them_waiting(starved: Diagnosis) -> None:
@@ -451,6 +461,9 @@ def test_what_tensor_cores_cannot_do_does_not_keep_them_waiting(starved: Diagnos
     assert after.verdict.gain is not None
     assert (after.verdict.gain.low, after.verdict.gain.high) == pytest.approx((1.25, 2.5))
     assert after.verdict.next_limit == say("limit.latency")
+    [step] = after.steps
+    assert (step.answer, step.status) == (say("answer.not_needed"), "ok")
+    assert step.text == say("steps.cannot_use_them", text="in use 5 %")
 
 
 def test_where_it_is_the_smaller_part_of_what_waits_they_do(starved: Diagnosis) -> None:
@@ -459,6 +472,7 @@ def test_where_it_is_the_smaller_part_of_what_waits_they_do(starved: Diagnosis) 
     assert after.verdict is not None
     assert after.verdict.rule == "tensor_starved"
     assert after.headline == "The tensor cores wait."
+    assert after.steps[0].answer == "starved"
     assert [remedy.text for remedy in after.verdict.remedies] == ["Bring it there."]
 
 

@@ -127,8 +127,8 @@ def about_streams(breakdown: Breakdown) -> str:
     together = overlap(breakdown)
     if math.isnan(together):
         return ""
-    how = "layers_overlap" if _whole(breakdown) == 1.0 else "layers_work"
-    return say(how, sum=text.percent(together))
+    share = text.percent(together)
+    return say("layers_overlap" if _whole(breakdown) == 1.0 else "layers_work", sum=share)
 
 
 def lines(breakdown: Breakdown, *, language: str = "en") -> list[str]:

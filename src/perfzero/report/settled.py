@@ -44,7 +44,7 @@ from perfzero.diagnose.idle_shares import without_kernels
 from perfzero.diagnose.remedies import OFFERS, SEEN_ONLY, always
 from perfzero.diagnose.rules.idle import SUPPOSED
 from perfzero.diagnose.thresholds import CAPPED
-from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Gain, Remedy, TimeClass
+from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Gain, Remedy, StepAnswer, TimeClass
 from perfzero.diagnose.wording import ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUTIONS, in_words_of
 from perfzero.limits import CHOICE, Limit
 from perfzero.report.behind_wait import behind
@@ -329,7 +329,24 @@ def settled(diagnosis: Diagnosis, seen: Mapping[Topic, Condition]) -> Diagnosis:
     busy = math.nan if active is None else active.value
     launched = diagnosis.facts.get("launches_per_s")
     launches = math.nan if launched is None or _is_graphed(seen) else launched.value
-    return _changed(diagnosis, lambda finding: _settled(finding, seen, busy, launches, diagnosis.shares))
+    after = _changed(diagnosis, lambda finding: _settled(finding, seen, busy, launches, diagnosis.shares))
+    if _starved(after) or not _starved(diagnosis):
+        return after
+    return replace(after, steps=tuple(_not_needed(s) if s.number == TENSOR_STEP else s for s in after.steps))
+
+
+TENSOR_STEP = 4
+"""Which of the questions is about the tensor cores."""
+
+
+def _starved(diagnosis: Diagnosis) -> bool:
+    return any(finding.rule == "tensor_starved" for finding in diagnosis.findings)
+
+
+def _not_needed(step: StepAnswer) -> StepAnswer:
+    """The answer of *step* that the tensor cores wait, where there is nothing for them to do."""
+    told = say("steps.cannot_use_them", text=step.text)
+    return replace(step, answer=say("answer.not_needed"), status="ok", text=told)
 
 
 def with_lines(

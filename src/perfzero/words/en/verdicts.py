@@ -310,6 +310,7 @@ VERDICTS: Mapping[str, str] = {
     "steps.fp32_arithmetic": ", FP32 arithmetic {share}",
     "steps.tensor_in_use": "in use {share} of the busy time{pipe}",
     "steps.matrix_work": "{text} · {what} matrix work {share} of the time",
+    "steps.cannot_use_them": "{text} · most of what waits could not use them",
     "steps.nothing_for_them": "{text} · nothing seen that could use them",
     "steps.hardly_active": "the GPU is active only {active} of the time",
     "limit.memory": "memory bandwidth",

@@ -237,6 +237,7 @@ VERDICTS: Mapping[str, str] = {
     "steps.fp32_arithmetic": "，FP32 运算 {share}",
     "steps.tensor_in_use": "忙碌时间中有 {share} 在用{pipe}",
     "steps.matrix_work": "{text} · {what} 矩阵运算占时间的 {share}",
+    "steps.cannot_use_them": "{text} · 在等的大多用不上它们",
     "steps.nothing_for_them": "{text} · 没有看到用得上它们的工作",
     "steps.hardly_active": "GPU 活跃时间只占 {active}",
     "limit.memory": "显存带宽",
