@@ -440,7 +440,7 @@ def waiting(starved: Diagnosis) -> Diagnosis:
         before.verdict, rule="tensor_starved", share=0.6, because=("meanwhile", "it looks like")
     )
     verdict = replace(verdict, title="The tensor cores wait.", eased=("latency",))
-    steps = (StepAnswer(4, "Tensor cores?", "starved", "watch", "in use 5 %"),)
+    steps = (StepAnswer(4, "Tensor cores?", say("answer.starved"), "watch", "in use 5 %"),)
     findings = (verdict, *before.findings[1:])
     return replace(before, verdict=verdict, findings=findings, headline=verdict.title, steps=steps)
 
@@ -472,7 +472,7 @@ def test_where_it_is_the_smaller_part_of_what_waits_they_do(starved: Diagnosis) 
     assert after.verdict is not None
     assert after.verdict.rule == "tensor_starved"
     assert after.headline == "The tensor cores wait."
-    assert after.steps[0].answer == "starved"
+    assert after.steps[0].answer == say("answer.starved")
     assert [remedy.text for remedy in after.verdict.remedies] == ["Bring it there."]
 
 

@@ -41,9 +41,9 @@ def by_channel(b: Breakdown, activations: Condition | None) -> Condition | None:
 def is_depthwise(row: CallRow) -> bool:
     """Whether *row* is of a convolution of an image in which each channel is by itself."""
     both = channels(row.call) if row.call is not None and is_convolution(row.call) else None
-    return both is not None and both[0] == 1 < both[1]
+    return both is not None and both[0] == 1 and both[0] != both[1]
 
 
 def _is_fast(row: CallRow) -> bool:
-    images = [] if row.call is None else [tensor for tensor in row.call.inputs if len(tensor.shape) == 4]
-    return dtype_of(row.call) in HALF and bool(images) and layout(images[0]) != "NCHW"
+    inputs = () if row.call is None else row.call.inputs
+    return dtype_of(row.call) in HALF and not any(layout(tensor) == "NCHW" for tensor in inputs)

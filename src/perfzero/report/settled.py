@@ -332,11 +332,8 @@ def settled(diagnosis: Diagnosis, seen: Mapping[Topic, Condition]) -> Diagnosis:
     after = _changed(diagnosis, lambda finding: _settled(finding, seen, busy, launches, diagnosis.shares))
     if _starved(after) or not _starved(diagnosis):
         return after
-    return replace(after, steps=tuple(_not_needed(s) if s.number == TENSOR_STEP else s for s in after.steps))
-
-
-TENSOR_STEP = 4
-"""Which of the questions is about the tensor cores."""
+    starved = say("answer.starved")
+    return replace(after, steps=tuple(_not_needed(s) if s.answer == starved else s for s in after.steps))
 
 
 def _starved(diagnosis: Diagnosis) -> bool:
