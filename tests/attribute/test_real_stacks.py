@@ -115,6 +115,13 @@ def test_a_wait_leads_where_it_has_nearly_the_most_or_may_have(
     assert wait_leads(cause("synchronising", share, high), cause("python", 1.0, 1.0)) is leads
 
 
+def test_a_wait_that_may_lead_does_not_lead_a_loader_which_is_waited_for_without_it_too() -> None:
+    may_lead = cause("synchronising", LIKELY, 1.0)
+
+    assert not wait_leads(may_lead, cause("loader", 1.0, 1.0))
+    assert wait_leads(cause("synchronising", FIRST, 1.0), cause("loader", 1.0, 1.0))
+
+
 @pytest.mark.parametrize("name", ["willow", "yew", "yew_ahead"])
 def test_waits_for_what_has_long_been_done_are_not_named(name: str) -> None:
     assert waits(told(name).causes) == []

@@ -119,6 +119,14 @@ def test_tiny_kernels_whose_launches_come_in_time_are_not_launch_bound():
     assert found.confidence > 0.8
 
 
+def test_tiny_kernels_whose_launches_come_in_time_mostly_may_wait_for_results_or_for_launches():
+    found = idle.sync_bound(collect(tiny(queue={"queue_empty": 0.3, "queue_semaphore": 0.7})))
+
+    assert found is not None
+    assert found.confidence < 0.5
+    assert found.launching is not None
+
+
 def test_a_host_that_runs_ahead_and_then_waits_is_sure_to_wait_for_results():
     found = idle.sync_bound(collect(gaps(queue=AHEAD)))
 

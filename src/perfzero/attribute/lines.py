@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from perfzero.attribute.causes import Cause
-from perfzero.attribute.host_activity import WAITS_FOR_GPU, Activity, Meaning, TextOf
+from perfzero.attribute.host_activity import WAITS_FOR_GPU, WAITS_FOR_OTHERS, Activity, Meaning, TextOf
 from perfzero.attribute.moments import Moments
 from perfzero.attribute.shares import Shares
 from perfzero.limits import CHOICE, H200_LOOKS, Limit
@@ -169,6 +169,8 @@ def wait_leads(wait: Cause, largest: Cause) -> bool:
     """Whether *wait* has about as much as the *largest*, or may well have."""
     if wait.share >= FIRST * largest.share:
         return True
+    if largest.activity in WAITS_FOR_OTHERS:
+        return False  # a loader, or a lock, would have to be waited for all the same
     return wait.share >= LIKELY * largest.share and wait.high >= FIRST * largest.share
 
 

@@ -328,6 +328,14 @@ HOST_AHEAD = Threshold(
     "step included.",
     H200,
 )
+HOST_FAR_AHEAD = Threshold(
+    "host_far_ahead",
+    0.90,
+    "ratio",
+    "Kernels shorter than a framework's launches may come late all the same, unless the next command waits "
+    "for nearly all of the busy time. A training of kernels of 11 µs that launches too slowly: 70 %.",
+    CHOICE,
+)
 HOST_LATE = Threshold(
     "host_late",
     0.20,

@@ -17,8 +17,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfzero.attribute.causes import Cause
-from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, WAITS_FOR_OTHERS
+from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, WAITS_FOR_OTHERS, Activity
 from perfzero.attribute.lines import LIKELY
+
+RESTS: frozenset[Activity] = frozenset({"sleeping", "gil"})
+"""What is no work, so nothing to be done while the GPU works: the line itself has to be looked at."""
 
 
 def behind(causes: Sequence[Cause]) -> Cause | None:
@@ -26,12 +29,13 @@ def behind(causes: Sequence[Cause]) -> Cause | None:
     The line that the GPU waits for because the first of *causes* waits for it; None if there is none.
 
     What waits for others, such as a loader, would have to be waited for all the same, and what launches has
-    to be done.
+    to be done. Nor is rest, such as that of a loop that polls, work that could be done elsewhere.
     """
     if not causes or causes[0].activity != "synchronising":
         return None
-    others = WAITS_FOR_GPU | WAITS_FOR_OTHERS | LAUNCHING
-    return next((c for c in causes[1:] if c.activity not in others and c.share >= LIKELY), None)
+    others = WAITS_FOR_GPU | WAITS_FOR_OTHERS | LAUNCHING | RESTS
+    least = LIKELY * causes[0].share
+    return next((c for c in causes[1:] if c.activity not in others and c.share >= least), None)
 
 
 def without_wait(wait: Cause, late: Cause, idle: float) -> tuple[float, float]:

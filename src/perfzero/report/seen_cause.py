@@ -63,7 +63,7 @@ def named_by_lines(
         if finding.rule in _LATE and not otherwise(finding) and _part(first, finding, idle) >= MOSTLY:
             told = _renamed(finding, worth)
         names[told.rule] = _together(names[told.rule], told) if told.rule in names else told
-        if finding is diagnosis.verdict:
+        if diagnosis.verdict is not None and finding.rule == diagnosis.verdict.rule:
             its = told.rule
     if diagnosis.verdict is None:
         return replace(diagnosis, findings=tuple(names.values()))

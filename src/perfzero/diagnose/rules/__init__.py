@@ -37,6 +37,7 @@ from perfzero.diagnose.rules.memory import l2_bound, memory_bound
 from perfzero.diagnose.rules.pattern import periodic_stall
 from perfzero.diagnose.rules.power import power_capped, thermal
 from perfzero.diagnose.verdict import Finding
+from perfzero.text import LIKELY
 
 Rule = Callable[[Evidence], Finding | None]
 
@@ -74,6 +75,6 @@ def run_rules(e: Evidence) -> tuple[Finding, ...]:
 
 
 def ranked(findings: Iterable[Finding], *, idle: float) -> tuple[Finding, ...]:
-    """*findings* in that order, each with its rival for the time that is *idle*."""
-    ordered = sorted(findings, key=lambda f: (f.severity == "info", -saving(f)))
+    """*findings* in that order, what is unsure after what is not, each with its rival for *idle* time."""
+    ordered = sorted(findings, key=lambda f: (f.severity == "info", f.confidence < LIKELY, -saving(f)))
     return with_rivals(ordered, idle=idle)

@@ -24,6 +24,7 @@ from perfzero.diagnose.thresholds import (
     FAST_LAUNCHES,
     FINE_IDLE,
     HOST_AHEAD,
+    HOST_FAR_AHEAD,
     HOST_LATE,
     HOST_NOT_AHEAD,
     IDLE_BAD,
@@ -218,24 +219,23 @@ def sync_bound(e: Evidence) -> Finding | None:
     if math.isfinite(main):
         maybe = say("sync.maybe_slow")
         because.append(say("sync.main_thread", main=percent(main), maybe=maybe))
+    launching = _if_launching(e)
+    # Slow host code between launches looks the same from outside, unless the host is seen to run ahead.
+    certainty = 0.9 if queue.ahead >= HOST_AHEAD.value else 0.6
+    if launching is not None and queue.ahead < HOST_FAR_AHEAD.value:
+        certainty = 0.45  # and kernels shorter than their launches may wait for these
     found = Finding(
         rule="sync_bound",
         title=say("sync.title", idle=percent(idle)),
         severity=of_share(idle, watch=IDLE_WATCH, bad=IDLE_BAD),
         share=idle,
-        # Slow host code between launches looks the same from outside, unless the host is seen to run ahead.
-        confidence=e.confidence(
-            idle,
-            over=IDLE_WATCH,
-            classes=("idle",),
-            certainty=0.9 if queue.ahead >= HOST_AHEAD.value else 0.6,
-        ),
+        confidence=e.confidence(idle, over=IDLE_WATCH, classes=("idle",), certainty=certainty),
         because=tuple(because),
         gain=expected,
         remedies=remedies_for("sync_bound", e),
         next_limit=stopped or gain.next_limit(e, expected, eased=("idle",)),
         eased=("idle",),
-        launching=_if_launching(e),
+        launching=launching,
     )
     rival = _launch_bound_throughout(e)
     return found if rival is None or close(found, rival) else None
