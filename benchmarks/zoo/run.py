@@ -167,6 +167,12 @@ class Run:
         return case.seconds if version == "base" else FIXED_S
 
     def _needed_s(self, case: Case, stage: str) -> float:
+        """
+        How long *stage* takes as a rule.
+
+        A turn of a program that prints in rare bursts may go on up to `turns.LONGEST_TURN_S`: a case that
+        knows it says so by its `turn_seconds`.
+        """
         if stage == "gain":
             return 2 * int(self._args.rounds) * float(case.turn_s or self._args.turn) + BESIDE_S
         return self._length_s(case, "base" if stage == "base" else "fixed") + BESIDE_S

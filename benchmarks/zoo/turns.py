@@ -7,7 +7,8 @@ turn the first `SETTLE_S` are left out, in which clocks rise and queues fill. Th
 program's own lines of progress: work between the first and the last of a turn / time between them. Lines that
 come in bursts, as the batches of several workers of a loader do, are counted by whole bursts: from the first
 of one to the last of another there would be a burst too many, which in turns of two bursts is half as much
-again.
+again. Of a turn into which one burst falls the pace would be that within the burst: so the silence before a
+turn's first line counts, and that after its last one, and the turn goes on until more bursts begin.
 
 The gain is the pace with the fix / without. Its 95 % interval is Student's, from the spread of the logarithms
 of the paces within each version (pooled: 2 (n - 1) degrees of freedom for n turns each).
@@ -38,6 +39,12 @@ LONGEST_TURN_S = 15.0
 SILENCE = 3.0
 """A silence between two bursts is longer than so many usual ones, and silences take most of the time."""
 
+USUAL = 4
+"""
+The usual silence is the longest of the shortest quarter, and no median: in bursts of two lines every second
+silence is one between bursts, and so is one of two when a burst has just begun.
+"""
+
 READY_S = 90.0
 """How long a program may take to its first line: on a fresh machine Python reads gigabytes of PyTorch."""
 
@@ -50,6 +57,15 @@ LOOKS_S = 0.02
 
 class NoPace(RuntimeError):
     """A program whose pace cannot be told, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a program printed in one turn, from when it had settled until it was held (monotonic clock)."""
+
+    lines: Sequence[Line]
+    settled_s: float
+    ended_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +111,8 @@ def in_turns(
         paces: tuple[list[float], list[float]] = ([], [])
         for round_ in range(rounds):
             for which in (0, 1) if round_ % 2 == 0 else (1, 0):
-                lines = _turn(both[which], names[which], stop, turn_s=turn_s, settle_s=settle_s)
-                paces[which].append(pace_of(lines, name=names[which]))
+                turn = _turn(both[which], names[which], stop, turn_s=turn_s, settle_s=settle_s)
+                paces[which].append(pace_of(turn, name=names[which]))
     return Turns(words[0], tuple(paces[0]), tuple(paces[1]))
 
 
@@ -115,22 +131,22 @@ def _await_first_lines(both: Sequence[Program], names: Sequence[str], stop: Stop
                 raise NoPace(f"the {names[which]} program prints no progress: {program.said()}")
 
 
-def _turn(program: Program, name: str, stop: Stop, *, turn_s: float, settle_s: float) -> list[Line]:
-    """The lines of a turn, which lasts until there are `LEAST_LINES` of them, or so many bursts."""
+def _turn(program: Program, name: str, stop: Stop, *, turn_s: float, settle_s: float) -> Turn:
+    """A turn, which lasts until there are `LEAST_LINES`, or so many bursts of them have begun."""
     begun = time.monotonic()
     program.go_on()
     try:
         _let_work(program, name, stop, begun + settle_s)
-        first = len(program.lines)
+        settled_s, first = time.monotonic(), len(program.lines)
         _let_work(program, name, stop, begun + turn_s)
-        while len(marks(program.lines[first:])) < LEAST_LINES:
-            if time.monotonic() > begun + max(LONGEST_TURN_S, turn_s):
-                came = len(program.lines) - first
-                if came >= LEAST_LINES:
+        while len(marks(turn := Turn(program.lines[first:], settled_s, time.monotonic()))) < LEAST_LINES:
+            if turn.ended_s > begun + max(LONGEST_TURN_S, turn_s):
+                if len(turn.lines) >= LEAST_LINES:
                     break
+                came = len(turn.lines)
                 raise NoPace(f"the {name} program prints {came} lines in {LONGEST_TURN_S:g} s: too few")
             _let_work(program, name, stop, time.monotonic() + LOOKS_S)
-        return program.lines[first:]
+        return turn
     finally:
         program.hold()
 
@@ -142,33 +158,39 @@ def _let_work(program: Program, name: str, stop: Stop, until_s: float) -> None:
         raise NoPace(f"the {name} program ended in its turn: {program.said()}")
 
 
-def marks(lines: Sequence[Line]) -> Sequence[Line]:
-    """The *lines* between which the pace is told: all, or the first of each burst that was seen to begin."""
-    silences = [after.at_s - before.at_s for before, after in pairwise(lines)]
-    if not silences:
-        return lines
-    usual = statistics.median(silences)
-    long = [silence > SILENCE * usual for silence in silences]
-    if 2 * sum(s for s, is_long in zip(silences, long, strict=True) if is_long) < sum(silences):
-        return lines
-    return [line for line, is_long in zip(lines[1:], long, strict=True) if is_long]
-
-
-def pace_of(lines: Sequence[Line], *, name: str = "") -> float:
-    """
-    Work per second between the first and the last of *lines*, or of bursts of them.
-
-    Raises `NoPace` where none was done, and where a count is no more than the one before: a counter that
-    begins anew in every epoch does not tell how much was done.
-    """
+def marks(turn: Turn) -> Sequence[Line]:
+    """The lines between which the pace is told: all, or the first of each burst that was seen to begin."""
+    lines = turn.lines
     if len(lines) < 2:
-        raise NoPace(f"the {name} program printed {len(lines)} lines")
-    ends = marks(lines)
-    first, last = (ends[0], ends[-1]) if len(ends) > 1 else (lines[0], lines[-1])
+        return lines
+    within = [after.at_s - before.at_s for before, after in pairwise(lines)]
+    before_each = [lines[0].at_s - turn.settled_s, *within]
+    after_last = turn.ended_s - lines[-1].at_s
+    long_s = SILENCE * sorted(within)[len(within) // USUAL]
+    silent_s = sum(silence for silence in [*before_each, after_last] if silence > long_s)
+    if 2 * silent_s < turn.ended_s - turn.settled_s:
+        return lines
+    return [line for line, silence in zip(lines, before_each, strict=True) if silence > long_s]
+
+
+def pace_of(turn: Turn, *, name: str = "") -> float:
+    """
+    Work per second between the first and the last of the `marks` of *turn*.
+
+    Raises `NoPace` for lines or bursts of which there are not two, where no work was done, and where a count
+    is no more than the one before: a counter that begins anew in every epoch does not tell how much was done.
+    """
+    if len(turn.lines) < 2:
+        raise NoPace(f"the {name} program printed {len(turn.lines)} lines")
+    ends = marks(turn)
+    if len(ends) < 2:
+        lasted_s = turn.ended_s - turn.settled_s
+        raise NoPace(f"the {name} program prints in bursts, of which {len(ends)} began in {lasted_s:.3g} s")
+    first, last = ends[0], ends[-1]
     work, time_s = last.count - first.count, last.at_s - first.at_s
     if work <= 0 or time_s <= 0:
         raise NoPace(f"the {name} program counted from {first.count} to {last.count}")
-    for before, after in pairwise(lines):
+    for before, after in pairwise(turn.lines):
         if after.count <= before.count:
             raise NoPace(f"the {name} program's count does not rise: {before.count}, then {after.count}")
     return work / time_s

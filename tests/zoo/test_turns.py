@@ -153,12 +153,19 @@ def test_a_program_that_minds_no_signal_is_ended_all_the_same(scorer, tmp_path: 
     assert not program.running
 
 
+def turn_of(scorer, lines: list, *, quiet_before_s: float = 0.0, quiet_after_s: float = 0.0):
+    """Of *lines*, and of how long nothing came before them and after."""
+    begun_s, ended_s = (lines[0].at_s, lines[-1].at_s) if lines else (0.0, 0.0)
+    return scorer("turns").Turn(lines, begun_s - quiet_before_s, ended_s + quiet_after_s)
+
+
 def test_the_pace_is_that_between_the_first_and_the_last_line(scorer) -> None:
     line, turns = scorer("programs").Line, scorer("turns")
+    lines = [line("step", 10, 1.0), line("step", 11, 1.9), line("step", 30, 5.0)]
 
-    assert turns.pace_of([line("step", 10, 1.0), line("step", 11, 1.9), line("step", 30, 5.0)]) == 5.0
+    assert turns.pace_of(turn_of(scorer, lines[::2])) == 5.0
     with pytest.raises(turns.NoPace, match="printed 1 lines"):
-        turns.pace_of([line("step", 10, 1.0)])
+        turns.pace_of(turn_of(scorer, lines[:1]))
 
 
 def in_bursts(scorer, *, of: int, every_s: float, bursts: int, cut: int = 0) -> list:
@@ -168,28 +175,149 @@ def in_bursts(scorer, *, of: int, every_s: float, bursts: int, cut: int = 0) -> 
     return found[cut:]
 
 
+@pytest.mark.parametrize("of", [2, 4, 5])
 @pytest.mark.parametrize("cut", [0, 1, 3])
-def test_lines_that_come_in_bursts_are_counted_by_whole_bursts(scorer, cut: int) -> None:
-    """Eight batches every 1.28 s, a line for two: 6.25 a second, wherever in a burst the turn begins."""
-    lines = in_bursts(scorer, of=4, every_s=1.28, bursts=4, cut=cut)
+def test_lines_that_come_in_bursts_are_counted_by_whole_bursts(scorer, of: int, cut: int) -> None:
+    """A line for two batches, so many every 1.28 s, wherever in a burst the turn begins."""
+    lines = in_bursts(scorer, of=of, every_s=1.28, bursts=4, cut=cut)
 
-    assert scorer("turns").pace_of(lines) == pytest.approx(6.25)
+    assert scorer("turns").pace_of(turn_of(scorer, lines)) == pytest.approx(2 * of / 1.28)
 
 
-def test_of_one_whole_burst_the_pace_is_that_between_the_ends(scorer) -> None:
-    """Which is too much, 14 steps in 1.37 s: so a turn waits for more of them."""
+@pytest.mark.parametrize(
+    ("bursts", "cut", "before_s", "after_s", "begun"),
+    [
+        (1, 0, 1.2, 1.2, 1),  # all its lines come evenly, 30 ms apart
+        (1, 0, 0.05, 1.2, 0),  # others of its lines may have come before
+        (1, 3, 0.02, 1.2, 0),
+        (2, 0, 0.0, 0.0, 1),  # 14 steps in 1.37 s, but the first of them in as little as no time
+        (2, 7, 0.02, 0.0, 1),
+    ],
+)
+def test_a_turn_of_one_burst_tells_no_pace(
+    scorer, bursts: int, cut: int, before_s: float, after_s: float, begun: int
+) -> None:
+    turns = scorer("turns")
+    lines = in_bursts(scorer, of=8, every_s=1.28, bursts=bursts, cut=cut)
+    turn = turn_of(scorer, lines, quiet_before_s=before_s, quiet_after_s=after_s)
+
+    with pytest.raises(turns.NoPace, match=f"the fixed program prints in bursts, of which {begun} began in"):
+        turns.pace_of(turn, name="fixed")
+
+
+@pytest.mark.parametrize(("of", "seen"), [(4, slice(3, 6)), (4, slice(2, 5)), (2, slice(1, 5))])
+def test_a_burst_that_has_just_begun_is_not_yet_lines_enough(scorer, of: int, seen: slice) -> None:
+    """The last of one burst and the first of another, as a turn sees them that ends at its third line."""
+    turns = scorer("turns")
+    lines = in_bursts(scorer, of=of, every_s=1.28, bursts=3)[seen]
+
+    assert len(turns.marks(turn_of(scorer, lines))) < turns.LEAST_LINES
+
+
+def test_a_silence_before_the_first_line_shows_that_its_burst_begins(scorer) -> None:
+    """So two bursts are enough, and the twin that begins within the first one has only one of them."""
+    turns = scorer("turns")
     lines = in_bursts(scorer, of=4, every_s=1.28, bursts=2)
 
-    assert scorer("turns").pace_of(lines) == pytest.approx(14 / 1.37)
+    assert turns.pace_of(turn_of(scorer, lines, quiet_before_s=0.5)) == pytest.approx(6.25)
+    assert list(turns.marks(turn_of(scorer, lines, quiet_before_s=0.03))) == [lines[4]]
 
 
 def test_lines_that_come_evenly_are_all_counted(scorer) -> None:
-    """One of them late by a step's time is no burst."""
+    """One of them late by a step's time is no burst, nor is a last step that takes as long as six."""
     turns, line = scorer("turns"), scorer("programs").Line
     lines = [line("step", k, 0.1 * k + (0.1 if k == 5 else 0.0)) for k in range(10)]
+    turn = turn_of(scorer, lines, quiet_before_s=0.1, quiet_after_s=0.6)
 
-    assert list(turns.marks(lines)) == lines
-    assert turns.pace_of(lines) == pytest.approx(10.0)
+    assert list(turns.marks(turn)) == lines
+    assert turns.pace_of(turn) == pytest.approx(10.0)
+
+
+class Clock:
+    """Time that passes only while somebody rests."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def rest(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+class Bursty:
+    """Prints eight lines 20 ms apart, each for eight batches, and then nothing for *pause_s*."""
+
+    running = True
+
+    def __init__(self, scorer, clock: Clock, *, pause_s: float) -> None:
+        self._line, self._clock, self._period_s = scorer("programs").Line, clock, 0.16 + pause_s
+        self._lines: list = []
+        self._count = 0
+        self._next_s: float | None = 0.02
+        self._held_s = 0.0
+
+    def __enter__(self) -> Bursty:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    @property
+    def lines(self) -> list:
+        while self._next_s is not None and self._next_s <= self._clock.now_s:
+            self._count += 8
+            self._lines.append(self._line("batch", self._count, self._next_s))
+            self._next_s += 0.02 if self._count % 64 else self._period_s - 0.14
+        return self._lines
+
+    def hold(self) -> None:
+        assert self.lines
+        assert self._next_s is not None
+        self._held_s, self._next_s = self._next_s - self._clock.now_s, None
+
+    def go_on(self) -> None:
+        self._next_s = self._clock.now_s + self._held_s
+
+
+@pytest.mark.parametrize("pauses_s", [(5.0, 2.5), (2.2, 1.1)])
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_the_gain_of_programs_that_print_in_rare_bursts_is_that_of_their_periods(
+    scorer, monkeypatch, pauses_s: tuple[float, float], rounds: int
+) -> None:
+    """64 batches in 5.16 s against 2.66 s, wherever in a burst or a silence the turns begin."""
+    turns, (base_s, fixed_s) = scorer("turns"), pauses_s
+    for settle_s in (0.05 * k for k in range(1, 90)):
+        clock = Clock()
+        monkeypatch.setattr(turns, "time", clock)
+        base, fixed = (Bursty(scorer, clock, pause_s=pause_s) for pause_s in pauses_s)
+        found = turns.in_turns(
+            lambda b=base: b,
+            lambda f=fixed: f,
+            stop=clock,
+            rounds=rounds,
+            turn_s=settle_s + 2.5,
+            settle_s=settle_s,
+        )
+
+        assert found.base == pytest.approx([64 / (0.16 + base_s)] * rounds), settle_s
+        assert turns.achieved(found).gain == pytest.approx((0.16 + base_s) / (0.16 + fixed_s)), settle_s
+
+
+@pytest.mark.parametrize(
+    ("pause_s", "why"),
+    [(10.0, r"in bursts, of which 1 began in 14\.5 s"), (20.0, "0 lines in 15 s: too few")],
+)
+def test_bursts_too_rare_for_the_longest_turn_are_refused(
+    scorer, monkeypatch, pause_s: float, why: str
+) -> None:
+    turns, clock = scorer("turns"), Clock()
+    monkeypatch.setattr(turns, "time", clock)
+    rare, frequent = (Bursty(scorer, clock, pause_s=each_s) for each_s in (pause_s, 1.0))
+
+    with pytest.raises(turns.NoPace, match=f"the unfixed program prints {why}"):
+        turns.in_turns(lambda: rare, lambda: frequent, stop=clock)
 
 
 def test_a_turn_lasts_until_there_are_bursts_enough(scorer, tmp_path: Path) -> None:
@@ -218,7 +346,7 @@ def test_a_count_that_does_not_rise_tells_no_pace(scorer, counts: tuple[int, ...
     lines = [scorer("programs").Line("step", count, float(at_s)) for at_s, count in enumerate(counts)]
 
     with pytest.raises(turns.NoPace, match=f"the fixed program's count does not rise: 30, then {counts[2]}"):
-        turns.pace_of(lines, name="fixed")
+        turns.pace_of(turn_of(scorer, lines), name="fixed")
 
 
 def test_the_interval_is_students_over_the_spread_of_the_turns(scorer) -> None:
