@@ -6,7 +6,6 @@ The recordings are those of `benchmarks/zoo/run.py`, from an H200.
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from perfzero.diagnose.judge import judge
-from perfzero.diagnose.verdict import Diagnosis
+from perfzero.report.analysis import judged_report
 from perfzero.store.reader import open_recording
 
 KEPT = Path(__file__).parent / "kept"
@@ -26,18 +24,13 @@ MOST_BYTES = 40_000_000
 every_case = pytest.mark.parametrize("name", BEFORE)
 
 
-@functools.cache
-def judged(path: Path) -> Diagnosis:
-    recording = open_recording(path)
-    return judge(recording.observation(recording.gpus[0].index))
-
-
 @every_case
 def test_a_verdict_that_was_right_is_still_right(scorer, name: str) -> None:
+    """By counters, lines and layers together, as a user is told."""
     case = scorer("case").choose([name])[0]
     path = scorer("kept").Kept(KEPT).recording(case, "base")
     assert path is not None, "the program has changed: measure it again, then run score.py --docs"
-    found = judged(path)
+    found = judged_report(path).gpus[0].diagnosis
     acting = [finding.rule for finding in found.findings if finding.severity != "info"]
     right = not acting if case.truth.healthy else bool(acting) and acting[0] in case.truth.causes
 
