@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfzero.diagnose import gain
-from perfzero.diagnose.evidence import collect
+from perfzero.diagnose.evidence import Evidence, collect
 from perfzero.diagnose.rules import run_rules
-from perfzero.sources.synthetic import Phase, observe
+from perfzero.sources.synthetic import H200, Phase, observe
 
 
 def test_half_of_the_time_gone_is_twice_as_fast():
@@ -147,30 +147,69 @@ def test_a_graph_of_long_kernels_gains_only_the_gaps():
     assert (found.low, found.high) == (pytest.approx(1.9, rel=0.01), pytest.approx(2.0, rel=0.01))
 
 
+def launching(*, idle: float = 0.9, used: float = 0.1, **counters: float) -> Evidence:
+    """Small kernels that leave the GPU *idle*, on all SMs if *counters* say nothing else; memory *used*."""
+    board = {"memory_used": used * (H200.memory_bytes or math.nan)}
+    kernel = {"gr_active": 1.0, "sm_active": 0.9, "launches": 2e5, **counters}
+    return collect(observe([Phase(5e-6, kernel), Phase(5e-6 * idle / (1 - idle))], board=board))
+
+
 def test_a_batch_four_times_as_large_gains_as_much_or_what_fills_the_gaps():
-    some, many = gain.larger_batch(0.3), gain.larger_batch(0.9)
+    e = launching()
+    some, many = gain.larger_batch(e, 0.3), gain.larger_batch(e, 0.9)
 
     assert (some.low, some.high) == pytest.approx((1 / 0.7 / 1.1, 1 / 0.7))
     assert (many.low, many.high) == pytest.approx((4 / 1.1, 4 * 1.1))
-    assert gain.larger_batch(0.01).low == 1.0
+    assert gain.larger_batch(e, 0.01).low == 1.0
+
+
+@pytest.mark.parametrize(
+    ("used", "fits", "told"),
+    [(math.nan, 4.0, "4 times"), (0.1, 4.0, "4 times"), (0.4, 2.5, "2.5-4 times"), (0.5, 2.0, "2-4 times")],
+)
+def test_of_a_batch_that_does_not_fit_into_the_memory_nothing_is_promised_at_least(used, fits, told):
+    found = gain.larger_batch(launching(used=used), 0.9)
+
+    assert found.low == pytest.approx(fits / 1.1)
+    assert found.high == pytest.approx(4.4)
+    assert told in found.assumption
+
+
+def test_nor_of_one_beside_an_optimizer():
+    full, roomy = (gain.larger_batch(launching(used=used), 0.5, in_part=True) for used in (0.55, 0.1))
+
+    assert full.low == pytest.approx((1 / 0.55) / (0.5 + 0.5 / 0.55))
+    assert roomy.low == pytest.approx(2 / 1.5)
+    assert full.high == roomy.high == pytest.approx(2.0)
+
+
+def test_a_larger_batch_is_stopped_by_a_resource_that_is_in_use_for_a_good_part_of_the_time():
+    free, used = (launching(idle=0.7, tensor_active=pipe) for pipe in (0.1, 0.9))
+    most = 1 / gain.uses(used)["tensor"]
+
+    assert 3 < most < 4 / 1.1
+    assert gain.larger_batch(free, 0.9).high == pytest.approx(4.4)
+    found = gain.larger_batch(used, 0.9)
+    assert (found.low, found.high) == pytest.approx((most, most))
+    assert "the tensor cores" in found.assumption
 
 
 def test_a_larger_batch_gains_up_to_what_fills_the_sms_that_have_no_work():
-    """Half of the time kernels run, on a quarter of the SMs: on all of them four batches take no longer."""
-    few = observe([Phase(5e-6, {"gr_active": 1.0, "sm_active": 0.25, "launches": 2e5}), Phase(5e-6)])
-    all_of_them = observe([Phase(5e-6, {"gr_active": 1.0, "sm_active": 0.9, "launches": 2e5}), Phase(5e-6)])
-    spare, none = (gain.spare(collect(program)) for program in (few, all_of_them))
+    """Kernels run nearly all the time, on a quarter of the SMs: on all, four batches take no longer."""
+    few, all_of_them = (launching(idle=0.05, sm_active=sm) for sm in (0.25, 0.9))
 
-    assert (spare, none) == (pytest.approx(0.5 * 0.75, abs=0.01), 0.0)
-    assert gain.larger_batch(0.5, spare=0.25).high == pytest.approx(4.0)
-    assert gain.larger_batch(0.5, spare=0.25).low == gain.larger_batch(0.5).low
+    assert gain.spare(few) == pytest.approx(0.95 * 0.75, abs=0.01)
+    assert gain.spare(all_of_them) == 0.0
+    assert gain.larger_batch(few, 0.05).high == pytest.approx(4 / 0.95, rel=0.01)
+    assert gain.larger_batch(all_of_them, 0.05).high == pytest.approx(1 / 0.95)
+    assert gain.larger_batch(few, 0.05).low == gain.larger_batch(all_of_them, 0.05).low
 
 
 @pytest.mark.parametrize("idle", [0.1, 0.52, 0.9])
 @pytest.mark.parametrize("times", [2, 8, 64])
 def test_a_larger_batch_leaves_the_gaps_of_an_optimizer_as_they_are(idle, times):
     """Twice the batch takes twice as long beside them; only a batch without end has none."""
-    found = gain.larger_batch(idle, in_part=True)
+    found = gain.larger_batch(launching(), idle, in_part=True)
     achieved = times / (idle + times * (1 - idle))
 
     assert found.low <= achieved * 1.0001

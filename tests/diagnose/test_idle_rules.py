@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -76,6 +77,27 @@ def test_a_backward_pass_in_a_thread_of_its_own_leaves_a_host_that_never_rests()
 @pytest.mark.parametrize("together", [0.6, 3.0], ids=["all of them rest", "others work at once"])
 def test_a_main_thread_that_rests_beside_threads_which_do_not_stand_in_for_it_is_not_the_limit(together):
     found = rules(tiny(queue=LATE, main=0.54, host_tree_cpu=together))
+
+    assert found.get("launch_bound") is None or found["launch_bound"].gain.high < 2  # of a part only
+
+
+@pytest.mark.parametrize("queue", [LATE, {}], ids=["the queue is seen", "it is not"])
+def test_threads_that_may_as_well_work_at_once_make_nothing_surer_than_a_host_that_nobody_saw(queue):
+    """Half a core in the main thread, and half in one that decodes, look like an autograd thread's turns."""
+    alone, turns, unseen = (
+        idle.launch_bound(collect(tiny(queue=queue, main=main, **host)))
+        for main, host in ((0.97, {}), (0.5, {"host_tree_cpu": 0.95}), (math.nan, {}))
+    )
+
+    assert alone is not None
+    assert turns is not None
+    assert unseen is not None
+    assert turns.confidence == pytest.approx(unseen.confidence)
+    assert turns.confidence < alone.confidence
+
+
+def test_many_threads_beside_a_main_thread_that_sleeps_are_no_host_that_never_rests():
+    found = rules(tiny(queue=LATE, main=0.12, host_tree_cpu=0.96))
 
     assert found.get("launch_bound") is None or found["launch_bound"].gain.high < 2  # of a part only
 

@@ -30,12 +30,21 @@ def test_threads_that_work_at_once_do_not_say_that_the_one_which_launches_does()
     assert rests(e)
 
 
+@pytest.mark.parametrize(("main", "rested"), [(0.12, True), (0.28, True), (0.32, False)])
+def test_a_main_thread_that_is_hardly_at_work_takes_turns_with_nobody(main, rested):
+    """Eight threads of a tenth of a core each make one core beside it, and launch nothing."""
+    e = seen(host_main_cpu=main, host_tree_cpu=0.96)
+
+    assert at_work(e) == pytest.approx(main if rested else 0.96)
+    assert rests(e) is rested
+
+
 def test_a_host_whose_threads_all_sleep_rests():
     assert rests(seen(host_main_cpu=0.3, host_tree_cpu=0.5))
 
 
 def test_loader_processes_are_none_of_the_threads_that_launch():
-    e = seen(host_main_cpu=0.2, host_tree_cpu=4.0, host_workers=4.0, host_worker_cpu=0.9)
+    e = seen(host_main_cpu=0.35, host_tree_cpu=4.0, host_workers=4.0, host_worker_cpu=0.9)
 
     assert cores_beside_workers(e) == pytest.approx(0.4)
     assert at_work(e) == pytest.approx(0.4)

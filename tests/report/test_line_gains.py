@@ -13,7 +13,7 @@ from perfzero.attribute.host_activity import Activity, Stage
 from perfzero.diagnose.remedies import OFFERS, SEEN_ONLY
 from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Gain, Remedy
 from perfzero.report.line_advice import ADVICE
-from perfzero.report.line_gains import PACE, TAKEN, Update, graph_gain, line_gain
+from perfzero.report.line_gains import PACE, TAKEN, Update, gain_beside, line_gain
 from perfzero.report.settled import ANSWERS, with_lines
 from perfzero.stacks import Frame
 from perfzero.words.said import say
@@ -339,23 +339,64 @@ def test_each_remedy_is_one_that_there_is() -> None:
     assert set(TAKEN) <= there
 
 
-def test_a_graph_leaves_the_copies_that_the_host_makes_for_each_step() -> None:
-    """Of 0.9 a fifth is a copy: 0.18 stays beside what the graph takes, a tenth or a twentieth."""
-    told = graph_gain(Gain(10.0, 20.0, ""), 0.9, [cause("launching", 0.8), cause("copying", 0.2)])
+GRAPH, LESS, BATCH = say("try.graph"), say("try.launch_less"), say("try.larger_batch")
+FUSED = say("try.fused_optimizer_step")
+A_FIFTH_COPIES = (cause("launching", 0.8), cause("copying", 0.2))
+A_FIFTH_LOADS = (cause("launching", 0.8), cause("loader", 0.2))
+
+
+@pytest.mark.parametrize("remedy", [GRAPH, LESS, FUSED])
+def test_fewer_launches_leave_the_copies_that_the_host_makes_for_each_step(remedy: str) -> None:
+    """Of 0.9 a fifth is a copy: 0.18 stays beside what the remedy leaves, a tenth or a twentieth."""
+    told = gain_beside(remedy, Gain(10.0, 20.0, ""), 0.9, A_FIFTH_COPIES, share=0.9)
 
     assert told is not None
     assert (told.low, told.high) == pytest.approx((1 / 0.28, 1 / 0.23))
+    assert "20 % of the idle time stays" in told.assumption
 
 
-def test_a_graph_takes_all_of_it_where_all_lines_may_launch() -> None:
-    assert graph_gain(Gain(10.0, 20.0, ""), 0.9, [cause("launching", 0.5), cause("python", 0.5)]) is None
+@pytest.mark.parametrize("remedy", [GRAPH, LESS, FUSED, BATCH])
+def test_all_of_it_goes_where_all_lines_may_launch(remedy: str) -> None:
+    lines = [cause("launching", 0.5), cause("python", 0.5)]
+    assert gain_beside(remedy, Gain(10.0, 20.0, ""), 0.9, lines, share=0.9) is None
+
+
+def test_of_a_remedy_that_does_more_than_launch_less_nothing_is_taken_off() -> None:
+    assert gain_beside(READ, Gain(10.0, 20.0, ""), 0.9, A_FIFTH_COPIES, share=0.9) is None
+
+
+def test_what_lies_beside_the_late_launches_already_is_not_taken_off_again() -> None:
+    """A fifth of 0.9 is copied; the finding is about 0.72, or about 0.81, of which half of that is a part."""
+    beside, half = (
+        gain_beside(GRAPH, Gain(2.0, 3.0, ""), 0.9, A_FIFTH_COPIES, share=share) for share in (0.71, 0.81)
+    )
+
+    assert beside is None
+    assert half is not None
+    assert (half.low, half.high) == pytest.approx((1 / (1 / 2 + 0.09), 1 / (1 / 3 + 0.09)))
+
+
+def test_a_larger_batch_loads_as_long_for_each_sample() -> None:
+    """0.18 stays, and of 0.82 a quarter, or what a host gains that changes its pace."""
+    told = gain_beside(BATCH, Gain(4 / 1.1, 4.4, ""), 0.9, A_FIFTH_LOADS, share=0.9)
+
+    assert told is not None
+    assert (told.low, told.high) == pytest.approx((1 / (0.18 + 0.82 * 1.1 / 4), 1 / (0.18 + 0.82 / 4.4)))
+
+
+def test_a_larger_batch_waits_as_often_for_a_copy_as_it_launches() -> None:
+    """One copy a step: at most it is hidden like launches, at least the GPU idles for it as before."""
+    told = gain_beside(BATCH, Gain(4 / 1.1, 4.4, ""), 0.9, A_FIFTH_COPIES, share=0.9)
+
+    assert told is not None
+    assert (told.low, told.high) == pytest.approx((1 / (0.1 * 1.1 + 0.18), 4.4))
 
 
 def test_a_step_that_copies_goes_on_waiting_for_its_host_once_it_is_a_graph(starved: Diagnosis) -> None:
-    graph = Remedy(say("try.graph"))
+    graph, less = Remedy(GRAPH), Remedy(LESS, gain=Gain(1.8, 7.8, ""))
     shares = {**dict.fromkeys(starved.shares, 0.0), "idle": 0.92, "small_grid": 0.08}
     told = replace(
-        finding(starved, "launch_bound", 0.92, graph),
+        finding(starved, "launch_bound", 0.92, graph, less),
         gain=Gain(8.0, 20.0, ""), eased=("idle",), next_limit="the number of SMs the kernels fill",
     )  # fmt: skip
     before = replace(starved, verdict=told, findings=(told,), shares=shares)
@@ -371,5 +412,28 @@ def test_a_step_that_copies_goes_on_waiting_for_its_host_once_it_is_a_graph(star
     assert copying.gain is not None
     assert copying.gain.high < 1 / (0.92 * 0.21)
     assert copying.next_limit == "the host"
+    assert copying.remedies[1].gain is not None
+    assert copying.remedies[1].gain.high == pytest.approx(1 / (1 / 7.8 + 0.92 * 0.21))
     assert alone is not None
+    assert alone.remedies[1].gain == less.gain
     assert (alone.gain, alone.next_limit) == (told.gain, told.next_limit)
+
+
+def test_a_first_remedy_with_a_gain_of_its_own_keeps_it_beside_a_graph_that_leaves_copies(
+    starved: Diagnosis,
+) -> None:
+    """As a look leaves them: the gain of the finding is the optimizer's, which is in no line that is told."""
+    fused, graph = Remedy(FUSED), Remedy(GRAPH, gain=Gain(8.0, 20.0, ""))
+    told = replace(finding(starved, "launch_bound", 0.92, fused, graph), gain=Gain(2.0, 4.0, ""))
+    shares = {**dict.fromkeys(starved.shares, 0.0), "idle": 0.92, "small_grid": 0.08}
+    before = replace(starved, verdict=told, findings=(told,), shares=shares)
+    after = with_lines(
+        before, HostCauses((cause("launching", 0.76), cause("copying", 0.21)), idle=0.92)
+    ).verdict
+
+    assert after is not None
+    own = {r.text: r.gain or after.gain for r in after.remedies}
+    assert own[FUSED] is not None
+    assert own[FUSED].high == pytest.approx(1 / (1 / 4 + 0.92 * 0.21))
+    assert own[GRAPH] is not None
+    assert own[GRAPH].high == pytest.approx(1 / (1 / 20 + 0.92 * 0.21))

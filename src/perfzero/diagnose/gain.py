@@ -212,26 +212,37 @@ def fewer_launches(e: Evidence, idle: float) -> Gain:
     return expect(e, idle, recovered=RECOVER_FEWER, assumption=say("gain.fewer_launches"))[0]
 
 
-def larger_batch(idle: float, *, in_part: bool = False, spare: float = 0.0) -> Gain:
+def larger_batch(e: Evidence, idle: float, *, in_part: bool = False) -> Gain:
     """
     What a larger batch may gain where launches leave the GPU *idle*.
 
     As many launches do `LARGER_BATCH` times the work, or as much more as fills the GPU: at least its gaps,
-    with kernels that take in proportion longer; at most SMs without work as well, *spare* of all time.
+    with kernels that take in proportion longer; at most SMs without work (`spare`) as well. What it gains at
+    least is that of a batch which fits into the memory, if all that is in use grows with it: 1 / (1 - free).
 
     *in_part*: all gaps lie in one part of the step, which no batch makes longer, such as an optimizer. Then a
-    batch b times as large takes idle + b (1 - idle) at most, so twice as large a one gains 2 / (2 - idle).
+    batch b times as large takes idle + b (1 - idle) at most, so it gains b / (idle + b (1 - idle)): twice as
+    large a one 2 / (2 - idle).
     """
-    gaps = amdahl(idle, recovered=1.0)
+    gaps, fits = amdahl(idle, recovered=1.0), _batch_that_fits(e)
     if in_part:
-        return Gain(2.0 / (2.0 - idle), gaps, say("gain.larger_batch_there"))
-    # A host changes its pace from run to run, either way.
-    most = min(LARGER_BATCH * STEP_TAKES, amdahl(idle + spare, recovered=1.0))
-    return Gain(
-        max(1.0, min(LARGER_BATCH, gaps) / STEP_TAKES),
-        most,
-        say("gain.larger_batch", times=f"{LARGER_BATCH:.0f}"),
-    )
+        b = min(2.0, fits)
+        low, high = b / (idle + b * (1.0 - idle)), gaps
+        text = say("gain.larger_batch_there", times=f"{b:.3g}")
+    else:
+        # A host changes its pace from run to run, either way.
+        low = max(1.0, min(fits, gaps) / STEP_TAKES)
+        high = min(LARGER_BATCH * STEP_TAKES, amdahl(idle + spare(e), recovered=1.0))
+        most = f"{LARGER_BATCH:.0f}"
+        times = most if fits == LARGER_BATCH else f"{fits:.2g}-{most}"
+        text = say("gain.larger_batch", times=times)
+    return capped(e, low, high, assumption=text)[0]
+
+
+def _batch_that_fits(e: Evidence) -> float:
+    """How many times as large a batch fits into the memory in any case, `LARGER_BATCH` at most."""
+    used = 1.0 - e.memory_free
+    return min(LARGER_BATCH, 1.0 / used) if used > 0 else LARGER_BATCH
 
 
 def spare(e: Evidence) -> float:

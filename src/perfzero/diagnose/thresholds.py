@@ -260,6 +260,15 @@ TURNS = Threshold(
     "it is more some of them work at once.",
     H200,
 )
+TAKES_TURNS = Threshold(
+    "takes_turns",
+    0.30,
+    "ratio",
+    "Of a core. Forward pass and update take half as long as the backward pass at least, so a main thread "
+    "that takes turns with autograd's is at work for a third of the time: 0.54 in two programs of PyTorch. "
+    "Of one that is at work for less, what other threads do tells nothing.",
+    H200,
+)
 MAIN_SLEPT = Threshold(
     "main_slept",
     0.50,
@@ -721,7 +730,8 @@ HEADROOM = Threshold(
     "headroom",
     0.45,
     "ratio",
-    "A batch twice as large needs about twice the activations: half the memory free.",
+    "Of the memory. With as much free a batch 1.8 times as large fits, if all that is in use grows with it: "
+    "1 / (1 - 0.45). What the larger batch gains at least is told for one that fits.",
     CHOICE,
 )
 

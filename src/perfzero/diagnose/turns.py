@@ -4,13 +4,17 @@ How much of the time a host that launches is at work, where its threads take tur
 A backward pass of PyTorch runs in a thread of autograd's own, and the main thread sleeps until it is through.
 So neither of them is busy all the time, while the host never rests: forward pass and update take the one 54 %
 of a core, the backward pass the other the rest. What they use together is one core then. Where it is more
-some of them work at once, and their sum does not tell whether the one that launches rests.
+some of them work at once, and their sum does not tell whether the one that launches rests. Nor does it where
+the main thread is hardly at work, for then it takes turns with nobody.
+
+That threads take turns is not seen: one that decodes images beside the main thread may make up one core with
+it as well. So the sum tells that the host may never rest, and not that it does not.
 """
 
 from __future__ import annotations
 
 from perfzero.diagnose.evidence import Evidence
-from perfzero.diagnose.thresholds import MAIN_BUSY, TURNS
+from perfzero.diagnose.thresholds import MAIN_BUSY, TAKES_TURNS, TURNS
 
 
 def cores_beside_workers(e: Evidence) -> float:
@@ -23,7 +27,7 @@ def cores_beside_workers(e: Evidence) -> float:
 def at_work(e: Evidence) -> float:
     """Share of the time in which the host is at work, its busiest thread at least; NaN: not seen."""
     busiest, together = e.level("host_main_cpu"), cores_beside_workers(e)
-    return together if busiest < together <= TURNS.value else busiest
+    return together if TAKES_TURNS.value <= busiest < together <= TURNS.value else busiest
 
 
 def rests(e: Evidence) -> bool:

@@ -33,6 +33,7 @@ from typing import Annotated
 from perfzero.attribute.causes import Cause
 from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, Stage
 from perfzero.attribute.parts import Condition
+from perfzero.diagnose.thresholds import STEP_TAKES
 from perfzero.diagnose.verdict import Finding, Gain
 from perfzero.limits import CHOICE, H200_LOOKS, Limit
 from perfzero.report.behind_wait import without_wait
@@ -129,6 +130,9 @@ class Update:
         return cls(share, condition.left or cls().left)
 
 
+LAUNCHES_LESS = frozenset(map(say, ("try.graph", "try.launch_less", "try.fused_optimizer_step")))
+"""Remedies that take launches away, and nothing else that the host does."""
+
 _RULES = frozenset({"input_starved", "host_starved", "periodic_stall", "sync_bound", "launch_bound"})
 
 
@@ -209,19 +213,45 @@ def _line_gain(
     return Gain(max(1.0, 1 / longest), max(1.0, 1 / shortest), text)
 
 
-def graph_gain(told: Gain, idle: float, causes: Sequence[Cause]) -> Gain | None:
+def gain_beside(
+    remedy: str, told: Gain, idle: float, causes: Sequence[Cause], *, share: float
+) -> Gain | None:
     """
-    What a CUDA graph gains that would gain *told* if all of the time *idle* were launching; None where it is.
+    What *remedy* against late launches gains that would gain *told* if all of *share* were launching.
 
-    *causes*: all lines that the GPU waits for. What they do that is neither launching nor the program's own
-    Python, which may launch, is in no graph, such as a copy that waits: it takes as long as before.
+    None where it is, and for a remedy that does not only launch less. *idle*, of all time, is that without a
+    kernel, and *share* the part of it that comes of late launches by the counters. *causes*: all lines that
+    the GPU waits for. What they do that is neither launching nor the program's own Python, which may launch,
+    such as a copy that waits, takes as long as before. It lies in other idle time first.
+
+    Of that a larger batch has more, sample for sample, but for calls that wait for the GPU: those are one a
+    step, and it shortens them like launches as long as its work hides them. Where told = b and x the rest,
+    there is left x + (1 - x) / b, and at most what the GPU works and all that is no launching.
     """
-    others = [cause for cause in causes if cause.activity not in LAUNCHING | {"python"}]
-    if not others:
+    batch = remedy == say("try.larger_batch")
+    if not (batch or remedy in LAUNCHES_LESS):
         return None
-    least, most = (min(1.0, sum(shares)) for shares in ([c.low for c in others], [c.high for c in others]))
-    low, high = 1 / (1 / told.low + idle * most), 1 / (1 / told.high + idle * least)
-    return Gain(max(1.0, low), max(1.0, high), say("gain.graph_beside", share=percent(most)))
+
+    def stays(of: Sequence[Cause]) -> tuple[float, float]:
+        sums = (sum(c.low for c in of), sum(c.high for c in of))
+        least, most = (max(0.0, idle * min(1.0, part) - max(0.0, idle - share)) for part in sums)
+        return least, most
+
+    others = [cause for cause in causes if cause.activity not in LAUNCHING | {"python"}]
+    least, most = stays(others)
+    if not most > 0:
+        return None
+    longest, shortest = 1 / told.low + most, 1 / told.high + least
+    if batch:
+        fewest, each = stays([cause for cause in others if cause.activity not in WAITS_FOR_GPU])
+        longest = max(each + (1 - each) / told.low, STEP_TAKES * (1 - share) + most)
+        shortest = min(longest, fewest + (1 - fewest) / told.high)
+    part = percent(most / idle)
+    if remedy == say("try.graph"):
+        text = say("gain.graph_beside", share=part)
+    else:
+        text = say("gain.launches_beside", assumption=told.assumption, share=part)
+    return Gain(max(1.0, 1 / longest), max(1.0, 1 / shortest), text)
 
 
 def _update_gain(idle: float, causes: Sequence[Cause], update: Update) -> Gain | None:

@@ -52,7 +52,7 @@ from perfzero.report.breakdown import given, within_model
 from perfzero.report.garbage import stalls_seen, without_garbage
 from perfzero.report.host_lines import quoted, worth_telling
 from perfzero.report.line_advice import advice
-from perfzero.report.line_gains import Update, graph_gain, line_gain
+from perfzero.report.line_gains import Update, gain_beside, line_gain
 from perfzero.values import Look
 from perfzero.words.said import joined, listed, say, without
 
@@ -367,14 +367,15 @@ def with_lines(
     if late is not None:
         sentence = joined("join.sentences", (sentence, say("seen_behind", line=quoted(late))))
 
-    def change(finding: Finding) -> Finding:
+    def change(told: Finding) -> Finding:
+        finding = _without_what_is_no_launching(told, host.causes, diagnosis.shares)
         computed = tuple(r for r in finding.remedies if late is not None and r.text == _ON_GPU)
         rest = tuple(r for r in finding.remedies if r not in computed)
         advised = _advised(replace(finding, remedies=rest), first, sentence, diagnosis.facts)
         if late is not None:
             advised = _with_work_behind(advised, late, computed)
-        told = _with_line_gains(finding, advised, alike, late, diagnosis, seen or {})
-        return _with_graph_gain(told, host.causes, diagnosis.shares)
+        lead = finding is not told
+        return _with_line_gains(finding, advised, alike, late, diagnosis, seen or {}, lead=lead)
 
     return _changed(diagnosis, change)
 
@@ -455,8 +456,14 @@ def _with_line_gains(
     late: Cause | None,
     diagnosis: Diagnosis,
     seen: Mapping[Topic, Condition],
+    *,
+    lead: bool,
 ) -> Finding:
-    """*after* with what its remedies for the lines of *causes* gain; *before* is it without the lines."""
+    """
+    *after* with what its remedies for the lines of *causes* gain; *before* is it without the lines.
+
+    Its gain becomes that of the first remedy where lines tell that, or *lead*.
+    """
     active, updates = diagnosis.facts.get("gr_active"), seen.get("fused_optimizer")
     update = Update() if updates is None or active is None else Update.seen(updates, active.value)
     shares = diagnosis.shares
@@ -475,21 +482,33 @@ def _with_line_gains(
         for r in after.remedies
     ]
     told = tuple(replace(r, gain=own or r.gain) for r, own in zip(after.remedies, gains, strict=True))
-    if not gains or gains[0] is None:
+    if not lead and (not gains or gains[0] is None):
         return replace(after, remedies=told)
     return _led_by_its_first(after, _with_gain(before, told), diagnosis.shares)
 
 
-def _with_graph_gain(finding: Finding, causes: Sequence[Cause], shares: Mapping[TimeClass, float]) -> Finding:
-    """*finding* whose graph gains nothing of what lines take of the idle time that are in no graph."""
-    graph = say("try.graph")
-    remedies = _with_gain(finding, finding.remedies)
-    told = next((r.gain for r in remedies if r.text == graph), None)
-    own = None if told is None else graph_gain(told, without_kernels(shares), causes)
-    if finding.rule != "launch_bound" or own is None:
+def _without_what_is_no_launching(
+    finding: Finding, causes: Sequence[Cause], shares: Mapping[TimeClass, float]
+) -> Finding:
+    """
+    *finding* of late launches whose remedies gain nothing of what lines take of the idle time beside these.
+    """
+    if finding.rule != "launch_bound":
         return finding
-    remedies = tuple(replace(r, gain=own) if r.text == graph else r for r in remedies)
-    return _led_by_its_first(finding, remedies, shares)
+    idle = without_kernels(shares)
+
+    def beside(remedy: Remedy | None, told: Gain | None) -> Gain | None:
+        if remedy is None or told is None:
+            return told
+        return gain_beside(remedy.text, told, idle, causes, share=finding.share) or told
+
+    remedies = tuple(replace(r, gain=beside(r, r.gain)) for r in finding.remedies)
+    its = _with_its_gain(finding)
+    gain = beside(its, finding.gain)
+    if gain == finding.gain:
+        return finding if remedies == finding.remedies else replace(finding, remedies=remedies)
+    limit = _next_limit(finding, () if its is None else (replace(its, gain=gain),), shares, {})
+    return replace(finding, gain=gain, next_limit=limit, remedies=remedies)
 
 
 def _copies(diagnosis: Diagnosis) -> tuple[float, float]:
@@ -637,7 +656,7 @@ def _is_about_compiling(remedy: Remedy) -> bool:
 
 def _with_gain(finding: Finding, remedies: tuple[Remedy, ...]) -> tuple[Remedy, ...]:
     """*remedies*, the gain of *finding* with the one that it was computed for, if that has none itself."""
-    its = _made_for(finding)
+    its = _with_its_gain(finding)
     if its is None:
         return remedies
     return tuple(
@@ -646,9 +665,15 @@ def _with_gain(finding: Finding, remedies: tuple[Remedy, ...]) -> tuple[Remedy, 
 
 
 def _made_for(finding: Finding) -> Remedy | None:
-    """The remedy that the gain of *finding* was computed for."""
+    """The remedy that the rule of *finding* computes its gain for."""
     its = next((r for r in finding.remedies if r.text == MADE_FOR.get(finding.rule)), None)
     return its or next(iter(finding.remedies), None)
+
+
+def _with_its_gain(finding: Finding) -> Remedy | None:
+    """The remedy whose gain is that of *finding*: of one that says its own it is the first one's by now."""
+    its = _made_for(finding)
+    return its if its is None or its.gain is None else finding.remedies[0]
 
 
 def _led_by_its_first(

@@ -96,12 +96,13 @@ def _launches_late(e: Evidence, ahead: tuple[str, ...]) -> Finding:
     idle, main, together = e.idle_unclaimed, e.level("host_main_cpu"), at_work(e)
     expected, stopped = gain.graph(e, idle)
     certainty, host = 0.95, say("launch.main_thread", main=percent(main))
+    # A wait after each kernel leaves the queue as empty as a late launch does.
+    unseen = 0.7 if math.isnan(e.idle.queue.ahead) else 0.85
     if math.isnan(main):
-        # A wait after each kernel leaves the queue as empty as a late launch does.
-        certainty, host = (0.7 if math.isnan(e.idle.queue.ahead) else 0.85), say("launch.host_unknown")
+        certainty, host = unseen, say("launch.host_unknown")
     elif main < MAIN_BUSY.value:
         # Two threads may work at once, and rest at once, which their sum does not show.
-        certainty, host = 0.9, say("launch.threads", main=percent(main), together=percent(together))
+        certainty, host = unseen, say("launch.threads", main=percent(main), together=percent(together))
     return Finding(
         rule="launch_bound",
         title=say("launch.title", idle=percent(idle)),
@@ -146,7 +147,7 @@ def _with_own_gains(e: Evidence, idle: float, *, in_part: bool = False) -> tuple
     """The remedies against launches that come late, with the gains of those that are no graph."""
     own: dict[str, Gain] = {
         say("try.launch_less"): gain.fewer_launches(e, idle),
-        say("try.larger_batch"): gain.larger_batch(idle, in_part=in_part, spare=gain.spare(e)),
+        say("try.larger_batch"): gain.larger_batch(e, idle, in_part=in_part),
     }
     remedies = remedies_for("launch_bound", e)
     if not in_part:

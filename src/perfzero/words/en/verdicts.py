@@ -334,7 +334,8 @@ VERDICTS: Mapping[str, str] = {
     "gain.larger_batch": (
         "a batch {times} times as large, or until the gaps are full and the SMs that have no work now"
     ),
-    "gain.larger_batch_there": "a batch twice as large at least, at most until the gaps are full",
+    "gain.larger_batch_there": "a batch {times} times as large at least, at most until the gaps are full",
+    "gain.launches_beside": "{assumption}; up to {share} of the idle time stays, for it is no launching",
     "gain.no_tensor_cores": "this GPU has no tensor cores for {dtype}",
     "gain.precision": (
         "{share} of that time or more is matrix work; the tensor cores do it at {low} to {high} in "

@@ -256,7 +256,8 @@ VERDICTS: Mapping[str, str] = {
     "gain.graph_beside": "启动开销消失，而空闲时间中至多 {share} 依旧，因为它进不了图",
     "gain.fewer_launches": "一半到几乎全部的间隙可以去掉",
     "gain.larger_batch": "批量加到 {times} 倍，或加到间隙和现在没有任务的 SM 都填满为止",
-    "gain.larger_batch_there": "批量至少加倍，最多加到间隙填满为止",
+    "gain.larger_batch_there": "批量至少加到 {times} 倍，最多加到间隙填满为止",
+    "gain.launches_beside": "{assumption}；而空闲时间中至多 {share} 依旧，因为那不是在启动内核",
     "gain.no_tensor_cores": "这块 GPU 没有支持 {dtype} 的张量核心",
     "gain.precision": (
         "这段时间至少 {share} 是矩阵运算；张量核心以 {dtype} 计算可达 {low} 到 {high}，FP32 流水线现为 {now}"
