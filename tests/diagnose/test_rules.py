@@ -11,7 +11,7 @@ from perfzero.diagnose.evidence import collect
 from perfzero.diagnose.judge import judge
 from perfzero.diagnose.remedies import OFFERS
 from perfzero.diagnose.rules import RULES, compute, copy, idle, link, memory, power, ranked
-from perfzero.diagnose.verdict import Finding, Gain
+from perfzero.diagnose.verdict import Finding, Gain, TimeClass
 from perfzero.sources.synthetic import H200, Phase, observe
 from perfzero.text import LIKELY
 from perfzero.values import Samples
@@ -336,11 +336,19 @@ def test_plain_nvml_calls_a_board_at_its_limit_worth_knowing_and_no_more(program
     assert found.remedies == ()
 
 
-@pytest.mark.parametrize(("confidence", "first"), [(LIKELY, "sync_bound"), (LIKELY - 0.01, "launch_bound")])
-def test_what_is_unsure_stands_behind_what_is_likely_though_it_should_save_more(
-    confidence: float, first: str
+@pytest.mark.parametrize(
+    ("confidence", "eased", "first"),
+    [
+        (LIKELY, "idle", "sync_bound"),
+        (LIKELY - 0.01, "idle", "launch_bound"),
+        (LIKELY - 0.01, "fma", "sync_bound"),
+    ],
+    ids=["likely too", "unsure", "unsure, of other time"],
+)
+def test_what_is_unsure_stands_behind_what_is_likely_for_the_same_time_though_it_should_save_more(
+    confidence: float, eased: TimeClass, first: str
 ) -> None:
-    more = Finding("sync_bound", "", "bad", 0.5, confidence, (), Gain(1.5, 1.9, ""))
-    less = Finding("launch_bound", "", "bad", 0.3, LIKELY, (), Gain(1.2, 1.4, ""))
+    more = Finding("sync_bound", "", "bad", 0.5, confidence, (), Gain(1.5, 1.9, ""), eased=("idle",))
+    less = Finding("launch_bound", "", "bad", 0.3, LIKELY, (), Gain(1.2, 1.4, ""), eased=(eased,))
 
     assert ranked([less, more], idle=0.8)[0].rule == first

@@ -9,6 +9,7 @@ section into docs/rules.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 from perfzero.diagnose.evidence import Evidence
@@ -75,6 +76,21 @@ def run_rules(e: Evidence) -> tuple[Finding, ...]:
 
 
 def ranked(findings: Iterable[Finding], *, idle: float) -> tuple[Finding, ...]:
-    """*findings* in that order, what is unsure after what is not, each with its rival for *idle* time."""
-    ordered = sorted(findings, key=lambda f: (f.severity == "info", f.confidence < LIKELY, -saving(f)))
+    """
+    *findings* in that order, each with its rival for the time that is *idle*.
+
+    What is unsure comes after what is not, where both explain time of the same kind.
+    """
+    everyone = tuple(findings)
+
+    def place(f: Finding) -> tuple[bool, float, bool]:
+        unsure = f.confidence < LIKELY
+        surer = (g for g in everyone if unsure and g.eased == f.eased and _acts_surely(g))
+        return f.severity == "info", -min(saving(f), *map(saving, surer), math.inf), unsure
+
+    ordered = sorted(everyone, key=place)
     return with_rivals(ordered, idle=idle)
+
+
+def _acts_surely(f: Finding) -> bool:
+    return f.severity != "info" and f.confidence >= LIKELY
