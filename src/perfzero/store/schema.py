@@ -19,7 +19,7 @@ A stream whose set of columns grows is continued in a further segment,
 (int64) and canonical counter names (float32, whose relative step of 6e-8 is finer than any
 counter here is accurate). `after_ns` is the time from the end of the row before to the start of
 this one, nearly always 0, and in the first row of a batch the time since the epoch: so written,
-times take a hundredth of the space of absolute ones, which were a third of a recording.
+times take some thirtieth of the space of absolute ones, which were a third of all samples.
 """
 
 from __future__ import annotations
