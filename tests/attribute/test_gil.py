@@ -126,7 +126,7 @@ def test_the_same_gives_the_same_with_the_gil() -> None:
 def lines_of(waiting: Sequence[int], held: ProcessStacks) -> list[int]:
     found = held_up(use(np.array(waiting), held), text_of)
     assert found is not None
-    return [found.lines[k].path[-1].line for k in found.line.tolist()]
+    return [found.lines[k].path[-1].line for k in found.line.tolist() if k >= 0]
 
 
 def test_a_look_is_told_of_who_held_it_then_else_of_who_did_right_after_else_of_the_nearest_look() -> None:
@@ -190,3 +190,12 @@ def test_lines_of_one_function_that_hold_it_are_told_as_their_call() -> None:
 def test_looks_and_what_they_saw_have_one_length() -> None:
     with pytest.raises(ValueError, match="same length"):
         replace(use(every(30, 2, 8), HELD), waits=np.zeros(3, np.int64))
+
+
+def test_looks_before_and_after_holders_were_sampled_are_left_out() -> None:
+    """Their waits are nobody's. With them nothing was told at all, once."""
+    held = replace(HELD, start_ns=3000 * MS, end_ns=7000 * MS)
+    whole, part = told(every(30, 2, 8)), told(every(30, 2, 8), held)
+
+    for text in ("ids = tokenise(words)", "time.sleep(1)"):
+        assert by_text(part, text).share == pytest.approx(by_text(whole, text).share, abs=0.05)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfzero.attribute.host_activity import Meaning, TextOf, meaning
 from perfzero.limits import CHOICE, Limit
@@ -43,10 +44,14 @@ Of the looks that found the main thread waiting for the GIL, so many have to sho
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldUp:
-    """Looks that found the main thread waiting for the GIL, shape (n,), and for which of *lines* each."""
+    """
+    Of each look at the main thread, shape (n,): for which of *lines* it waited, -1 where it did not wait.
 
-    time_ns: IntArray
+    `sampled`: whether holders were sampled by then; of a wait at another time nobody knows for whom it was.
+    """
+
     line: IntArray
+    sampled: NDArray[np.bool_]
     lines: tuple[Meaning, ...]
 
 
@@ -55,7 +60,8 @@ def held_up(use: GilUse, text_of: TextOf) -> HeldUp | None:
     if use.holders is None:
         return None
     sampled = (use.time_ns >= use.holders.start_ns) & (use.time_ns <= use.holders.end_ns)
-    time_ns = use.time_ns[sampled & (use.waits > 0)]
+    waiting = sampled & (use.waits > 0)
+    time_ns = use.time_ns[waiting]
     if len(time_ns) < LEAST_WAITS:
         return None
     change_ns, holder = _holders(use.holders)
@@ -75,7 +81,9 @@ def held_up(use: GilUse, text_of: TextOf) -> HeldUp | None:
     for k in np.unique(found).tolist():
         frames = [use.holders.frames[i] for i in use.holders.stacks[k]]
         line_of[k] = number.setdefault(Meaning("gil", meaning(frames, text_of).path), len(number))
-    return HeldUp(time_ns, np.array([line_of[k] for k in found.tolist()], np.int64), tuple(number))
+    line = np.full(len(use.time_ns), -1, np.int64)
+    line[waiting] = [line_of[k] for k in found.tolist()]
+    return HeldUp(line, sampled, tuple(number))
 
 
 def _holders(process: ProcessStacks) -> tuple[IntArray, IntArray]:

@@ -178,9 +178,8 @@ def with_gil(
     if use is None or held is None:
         return list(leaves), moments, None
     value = idle.at(use.time_ns)
-    known = np.isfinite(value)
-    leaf = np.full(len(value), -1, np.int64)
-    leaf[use.waits > 0] = held.line + len(leaves)
+    known = np.isfinite(value) & held.sampled
+    leaf = np.where(held.line >= 0, held.line + len(leaves), -1)
     looks = Looks(use.time_ns[known], value[known], leaf[known])
     waiting = looks.leaf >= 0
     # The moment before a look says where the main thread was by then.
