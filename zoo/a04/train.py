@@ -1,4 +1,5 @@
 import argparse
+import multiprocessing
 import os
 import time
 
@@ -33,12 +34,14 @@ def main():
     torch.set_float32_matmul_precision("high")
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1" if args.fixed else "4"
 
+    multiprocessing.set_forkserver_preload(["numpy", "torch"])
+
     antennas, directions, channels = (1024, 1024, 64) if device == "cuda" else (256, 256, 8)
     loader = DataLoader(
         Antennas(antennas, directions),
         16 if device == "cuda" else 4,
         num_workers=os.cpu_count(),
-        multiprocessing_context="spawn",
+        multiprocessing_context="forkserver",
         pin_memory=device == "cuda",
     )
     layers = [nn.Conv2d(1, channels, 3), nn.ReLU()]
