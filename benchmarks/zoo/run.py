@@ -91,7 +91,12 @@ class Run:
         self._lock = threading.Lock()
 
     def measure(self, case: Case, gpu: int) -> None:
-        """Everything of *case* that is missing; what fails is noted, and the rest is still measured."""
+        """
+        Everything of *case* that is missing; what fails is noted, and the rest is still measured.
+
+        Where the unfixed program cannot be watched nothing else is begun: the case has to be repaired first,
+        and what was measured of another program does not count.
+        """
         place = Place(self._args.python, gpu, self._args.dry_run)
         for stage in stages_of(case, self._args.stages):
             if self._is_kept(case, stage):
@@ -106,6 +111,8 @@ class Run:
                     raise
                 except Exception as error:  # noqa: BLE001 - the other stages and cases must still be measured
                     self.fail(case, f"{stage}: {type(error).__name__}: {error}")
+                    if stage == "base":
+                        break
         self._save_logs()
 
     def _stage(self, case: Case, stage: str, place: Place) -> None:

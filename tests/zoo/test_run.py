@@ -124,6 +124,20 @@ def test_a_program_that_fails_is_told_at_once_and_stops_nothing_else(
         assert "x01/fixed.log" in file.getnames()
 
 
+def test_of_a_case_that_cannot_be_watched_nothing_else_is_measured(
+    scorer, made_up: Path, tmp_path: Path, capsys
+) -> None:
+    """It has to be repaired, and of another program what was measured does not count."""
+    program = made_up / "train.py"
+    program.write_text(program.read_text().replace("step, end", "assert args.fixed, 'too slow'\nstep, end"))
+    assert scorer("run").main(arguments(made_up, tmp_path)) == 1
+    [base] = json.loads((tmp_path / "out" / "zoo.json").read_text())["failures"]["x01"]
+
+    assert base.startswith("base: Failed: ended with 1")
+    assert "gain   begins" not in capsys.readouterr().out
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
 @pytest.mark.timeout(300)
 def test_a_benchmark_that_is_ended_leaves_no_program(made_up: Path, tmp_path: Path) -> None:
     command = [sys.executable, str(RUN), *arguments(made_up, tmp_path, "--stages", "gain", "--turn", "10")]
