@@ -193,6 +193,25 @@ def test_a_recording_with_stacks_gives_a_report_that_names_the_line(recording: P
     assert "loss.item(): waits for the GPU" in page(report)
 
 
+def test_a_mistake_in_telling_lines_costs_no_verdict_and_is_said(
+    monkeypatch: pytest.MonkeyPatch, recording: Path
+) -> None:
+    """Once an index had another length than its values, and nothing was said of the recording at all."""
+    whole = judged_report(recording)
+
+    def host_causes(*_: object) -> HostCauses:
+        raise IndexError("of another length")
+
+    monkeypatch.setattr(analysis, "host_causes", host_causes)
+    report = judged_report(recording)
+
+    assert report.gpus[0].host is None
+    assert report.gpus[0].diagnosis.verdict == whole.gpus[0].diagnosis.verdict
+    [doubt] = set(report.doubts) - set(whole.doubts)
+    assert "by line (IndexError), which is a mistake in perfzero" in doubt
+    assert "by line" in page(report)
+
+
 @pytest.mark.parametrize(("moments", "spans"), [(LEAST_SAMPLES, 1), (LEAST_SAMPLES - 1, 2)])
 def test_lines_are_of_the_judged_stretch_where_enough_of_the_host_was_seen_in_it(
     monkeypatch: pytest.MonkeyPatch, moments: int, spans: int

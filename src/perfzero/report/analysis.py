@@ -178,7 +178,10 @@ def with_host(recording: Recording, judged: list[Judged]) -> tuple[list[Judged],
         return judged, ()
     except BrokenRecording as error:
         return judged, (first_line(error.sentence),)
-    found: list[HostCauses] = [_causes(stacks, j) for j in judged]
+    try:
+        found: list[HostCauses] = [_causes(stacks, j) for j in judged]
+    except Exception as error:  # noqa: BLE001 - the verdict stands without it
+        return judged, (*stacks.doubts, say("stacks.unexpected", kind=type(error).__name__))
     if not found:
         return judged, stacks.doubts
     its = max(range(len(found)), key=lambda i: found[i].told)

@@ -64,6 +64,10 @@ SIGNALS: Mapping[str, str] = {
     "layers.seen": "Counters were sampled in {share} of the kernels' time",
     "layers.too_little": "{seen}, too little to be told by kernel.",
     "layers.like_it": "{seen}; the rest is taken to be like it.",
+    "stacks.unexpected": (
+        "What the GPU waits for could not be told by line ({kind}), which is a mistake in perfzero; all else "
+        "is as without the lines."
+    ),
     "stacks.too_many": "The host was seen at more different places than can be told apart.",
     "stacks.not_sampled": "The host was not sampled.",
     "stacks.no_counters": "No hardware counters were sampled while the host was.",

@@ -41,6 +41,9 @@ SIGNALS: Mapping[str, str] = {
     "layers.seen": "只在内核时间的 {share} 里采到计数器",
     "layers.too_little": "{seen}，太少，无法按内核给出。",
     "layers.like_it": "{seen}；其余视为与之相同。",
+    "stacks.unexpected": (
+        "GPU 在等哪一行无法得出（{kind}），这是 perfzero 的错误；其余部分与没有这些行时相同。"
+    ),
     "stacks.too_many": "看到主机端所处的位置太多，无法区分。",
     "stacks.not_sampled": "没有采样主机端。",
     "stacks.no_counters": "采样主机端时没有采样硬件计数器。",
