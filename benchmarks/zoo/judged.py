@@ -14,10 +14,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from case import Case, lines_of
+from first import AtFirst
 from replayed import Replayed
 from turns import Achieved
 
@@ -59,7 +60,7 @@ class Score:
 
     `acting`: rules above "info", in order. `strays`: those of them that are not true. `named`: whether what
     has to be named was, and `told` what was. `advised`: whether a healthy program was told what it must not
-    be. `stable_s`: after warm-up.
+    be. `stable_s`: after warm-up. `at_first`: what was said of it when its recording was made.
     """
 
     case: str
@@ -86,6 +87,7 @@ class Score:
     miss: str
     first: str
     wants_remedy: bool
+    at_first: AtFirst | None
 
     @property
     def truth(self) -> str:
@@ -136,6 +138,16 @@ class Score:
         return self.stable_s if self.right else None
 
     @property
+    def when_first_judged(self) -> Score | None:
+        """This score with what was said then, and what was measured; None where that is not known."""
+        then = self.at_first
+        if then is None:
+            return None
+        promise = Promise(then.remedy, then.low, then.high, then.next_limit)
+        told = {name: getattr(then, name) for name in ("verdict", "acting", "strays", "rank", "named")}
+        return replace(self, **told, promise=promise, stable_s=None, at_first=None)
+
+    @property
     def misses(self) -> tuple[str, ...]:
         """What is not as it should be, in words."""
         return tuple(_misses(self))
@@ -180,6 +192,7 @@ def judged(
     gain: Achieved | None = None,
     stable_s: float | None = None,
     problems: tuple[str, ...] = (),
+    at_first: AtFirst | None = None,
 ) -> Score:
     """Hold *base*, what is said of the unfixed program, against *case*; the rest as far as it is known."""
     gpu = base.gpu
@@ -212,6 +225,23 @@ def judged(
         miss=case.miss,
         first=case.first,
         wants_remedy=bool(case.fix.remedy) and not truth.healthy,
+        at_first=at_first,
+    )
+
+
+def for_later(score: Score) -> AtFirst:
+    """What is kept of *score* with a recording that was just made."""
+    promise = score.promise
+    return AtFirst(
+        verdict=score.verdict,
+        acting=score.acting,
+        strays=score.strays,
+        rank=score.rank,
+        named=score.named,
+        remedy=promise.remedy,
+        low=promise.low,
+        high=promise.high,
+        next_limit=promise.next_limit,
     )
 
 

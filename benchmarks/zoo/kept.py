@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from case import Case, gains_key, recorder_key, recording_key
+from first import AtFirst
 from turns import Turns
 
 from perfzero.report.atomic import whole_folder, write_whole
@@ -43,7 +44,10 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was made sure of when a recording was kept. `whole`: what the recording said before trimming."""
+    """
+    What was made sure of when a recording was kept. `whole`: what the recording said before trimming.
+    `at_first`: how the case went by the rules of then; None where that is not known, and of a fixed program.
+    """
 
     key: str
     recorder: str
@@ -52,6 +56,7 @@ class Checked:
     whole: Said = field(default_factory=Said)
     trimmed: Said = field(default_factory=Said)
     problems: tuple[str, ...] = ()
+    at_first: AtFirst | None = None
 
 
 class Kept:
@@ -87,7 +92,15 @@ class Kept:
             return None
         found = json.loads((path / KEPT).read_text())
         said = {name: _said(found[name]) for name in ("whole", "trimmed")}
-        return Checked(**{**found, **said, "problems": tuple(found["problems"])})
+        first = found.get("at_first")
+        return Checked(
+            **{
+                **found,
+                **said,
+                "problems": tuple(found["problems"]),
+                "at_first": None if first is None else _at_first(first),
+            }
+        )
 
     def up_to_date(self, case: Case, version: Version) -> bool:
         """Whether there is a recording of *case*, and this recorder made it."""
@@ -111,10 +124,11 @@ def check_in(
     whole: Said,
     trimmed: Said,
     problems: tuple[str, ...] = (),
+    at_first: AtFirst | None = None,
 ) -> Checked:
     """Write down in *folder* what it is a recording of, what it says, and what trimming has lost."""
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    checked = Checked(_key(case, version), recorder_key(), today(), size, whole, trimmed, problems)
+    checked = Checked(_key(case, version), recorder_key(), today(), size, whole, trimmed, problems, at_first)
     (folder / KEPT).write_text(json.dumps(asdict(checked), indent=1) + "\n")
     return checked
 
@@ -131,6 +145,10 @@ def _said(found: dict[str, Any]) -> Said:
     return Said(
         found["verdict"], found["reason"], tuple((rule, severity) for rule, severity in found["findings"])
     )
+
+
+def _at_first(found: dict[str, Any]) -> AtFirst:
+    return AtFirst(**{**found, "acting": tuple(found["acting"]), "strays": tuple(found["strays"])})
 
 
 def _read(path: Path) -> dict[str, Any] | None:

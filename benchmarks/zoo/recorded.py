@@ -124,12 +124,14 @@ def pack_command(case: Case, version: Version, raw: Path, *, kept: Path, reports
 
 def pack(case: Case, version: Version, raw: Path, *, kept: Kept, reports: Path) -> Checked:
     """Keep the recording in *raw*, trimmed, and write what is said of it into *reports*."""
+    from judged import for_later, judged
     from replayed import replay, said
     from trimming import lost
 
     from perfzero.store.reader import open_recording
     from perfzero.store.trim import trim
 
+    known = kept.checked(case, version)
     whole = replay(raw)
     reports.mkdir(parents=True, exist_ok=True)
     (reports / "whole.json").write_text(json.dumps(whole.report))
@@ -142,7 +144,11 @@ def pack(case: Case, version: Version, raw: Path, *, kept: Kept, reports: Path) 
                 break
         (folder / "command.txt").write_text(f"{case.typed(fixed=version == 'fixed')}\n")
         verdicts = {"whole": said(whole.gpu), "trimmed": said(trimmed.gpu)}
-        checked = check_in(folder, case, version, **verdicts, problems=problems)
+        # Rules that know an earlier recording of the same program are not judged by this one.
+        first = known.at_first if known is not None else None
+        if first is None and version == "base":
+            first = for_later(judged(case, trimmed))
+        checked = check_in(folder, case, version, **verdicts, problems=problems, at_first=first)
     (reports / "replayed.json").write_text(json.dumps(asdict(trimmed)))
     return checked
 

@@ -86,6 +86,7 @@ def _scored(case: Case, *, kept: Path, quick: bool) -> Scored | None:
         gain=None if turns is None else achieved(turns),
         stable_s=None if quick else stable_after_s(path),
         problems=(*checked.problems, *(fixed_checked.problems if fixed_checked else ())),
+        at_first=checked.at_first,
     )
     return Scored(score, checked.made, base.hardware)
 
@@ -104,7 +105,7 @@ def verdicts(scores: Sequence[Score]) -> Mapping[str, Any]:
 
 
 def text_of(scores: Sequence[Score], *, with_stable: bool) -> str:
-    found = summary.rows(summary.bars(scores, with_stable=with_stable))
+    found = summary.rows(scores, with_stable=with_stable)
     widths = [max(len(row[i]) for row in found) for i in range(len(found[0]))]
     lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in found]
     return "\n".join([table.text(scores), "", *lines])

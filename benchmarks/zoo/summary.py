@@ -89,10 +89,22 @@ def _share(
     return Bar(words, value, limit, "at least", f"{sum(answers)} of {len(answers)}{told}")
 
 
-def rows(found: Sequence[Bar]) -> list[tuple[str, ...]]:
-    """For a table, its head first."""
-    head = ("what", "measured", "bar", "cases", "")
-    return [head, *((b.words, _number(b, b.value), _bar(b), b.detail, _met(b)) for b in found)]
+def rows(scores: Sequence[Score], *, with_stable: bool = True) -> list[tuple[str, ...]]:
+    """For a table, its head first: each bar, and how it was met when the recordings were first judged."""
+    then = [first for score in scores if (first := score.when_first_judged) is not None]
+    at_first = {bar.words: _at_first(bar) for bar in bars(then, with_stable=False)}
+    head = ("what", "measured", "bar", "cases", "", "when first judged")
+    return [
+        head,
+        *(
+            (b.words, _number(b, b.value), _bar(b), b.detail, _met(b), at_first.get(b.words, "-"))
+            for b in bars(scores, with_stable=with_stable)
+        ),
+    ]
+
+
+def _at_first(bar: Bar) -> str:
+    return "-" if bar.value is None else f"{_number(bar, bar.value)}, {bar.detail}"
 
 
 def _number(bar: Bar, value: float | None) -> str:

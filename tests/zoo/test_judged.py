@@ -176,8 +176,8 @@ def test_what_is_told_and_is_not_true_is_shown_and_counted_wherever_it_stands(sc
     column = scorer("table").COLUMNS.index("also told")
     assert scorer("table").cells(beside)[column] == "wave_tail, small_grid"
     assert scorer("table").cells(true)[column] == "-"
-    found = scorer("summary").rows(scorer("summary").bars([before, beside, true]))
-    assert ("nothing is told that is not true of the program", "33 %", "-", "1 of 3", "no bar") in found
+    found = scorer("summary").rows([before, beside, true])
+    assert ("nothing is told that is not true of the program", "33 %", "-", "1 of 3", "no bar", "-") in found
 
 
 # --- named ---
@@ -426,3 +426,36 @@ def test_a_line_counts_as_named_only_where_a_reader_is_shown_it(scorer) -> None:
     assert (shown.waited_for[0]["line"], shown.waited_for[0]["activity"]) == (32, "copying")
     assert shown.waited_for[0] == shown.gpu["host"]["causes"][0]
     assert replayed.waited_for(hidden) == ()
+
+
+def test_what_was_said_at_first_is_held_against_what_was_measured_later(scorer, case, told, achieved) -> None:
+    judged = scorer("judged").judged
+    then = judged(case, told(finding("launch_bound"), finding("sync_bound", after="memory bandwidth")))
+    fixed = told(limits=("the host",))
+    now = judged(
+        case,
+        told(finding("sync_bound", "bad", remedy("Read results back rarely"))),
+        fixed=fixed,
+        gain=achieved(4.0),
+        stable_s=3.0,
+        at_first=scorer("judged").for_later(then),
+    )
+    first = now.when_first_judged
+
+    assert (now.rank, now.inside, now.foreseen, now.stable_s) == (1, True, True, 3.0)
+    assert (first.verdict, first.rank, first.acting) == ("launch_bound", 2, ("launch_bound", "sync_bound"))
+    assert (first.gain, first.inside, first.foreseen) == (now.gain, False, False)
+    assert (first.stable_s, first.when_first_judged) == (None, None)
+    table = {row[0]: (row[3], row[5]) for row in scorer("summary").rows([now])}
+    assert table["the true cause is named first"] == ("1 of 1", "0 %, 0 of 1")
+    assert table["the true cause is among the first two"] == ("1 of 1", "100 %, 1 of 1")
+    assert table["the verdict is right and stable 15 s after warm-up"] == ("1 of 1", "-")
+
+
+def test_of_a_recording_that_was_kept_without_what_was_said_of_it_nothing_is_known(
+    scorer, case, told
+) -> None:
+    now = scorer("judged").judged(case, told(finding("sync_bound")))
+
+    assert now.when_first_judged is None
+    assert {row[5] for row in scorer("summary").rows([now])[1:]} == {"-"}

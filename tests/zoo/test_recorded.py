@@ -36,3 +36,19 @@ def test_what_even_the_larger_one_loses_is_a_problem_of_the_case(
 
     assert checked.problems == ("trimming has changed verdict: a to b",)
     assert kept.checked(case, "fixed").problems == checked.problems
+
+
+def test_what_is_said_of_a_recording_at_first_is_kept_and_no_later_one_replaces_it(
+    scorer, made_up: Path, tmp_path: Path
+) -> None:
+    recorded, kept = scorer("recorded"), scorer("kept").Kept(tmp_path / "kept")
+    case = scorer("case").read_case(made_up)
+
+    def packed(version: str, raw: str):
+        recorded.pack(case, version, RECORDINGS / raw, kept=kept, reports=tmp_path / "reports")
+        return kept.checked(case, version).at_first
+
+    first = packed("base", "gpm_only")
+    assert (first.verdict, first.rank, first.acting[0]) == ("fp32_path", None, "fp32_path")
+    assert packed("base", "write_heavy") == first
+    assert packed("fixed", "gpm_only") is None
