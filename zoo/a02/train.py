@@ -1,22 +1,29 @@
 import argparse
+import multiprocessing
 import time
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 VOCABULARY = 8192
 
 
 class Corpus(Dataset):
-    def __init__(self, rows, length):
-        self.tokens = torch.randint(VOCABULARY, (rows, length + 1), dtype=torch.int32)
+    def __init__(self, passages, length):
+        self.tokens = torch.randint(VOCABULARY, (1 << 20,), dtype=torch.int32)
+        starts = torch.randint(len(self.tokens) - length, (passages,)).tolist()
+        self.passages = [
+            {"shard": f"{i % 97:05}", "start": start, "end": start + length + 1, "score": i / passages}
+            for i, start in enumerate(starts)
+        ]
 
     def __len__(self):
-        return len(self.tokens)
+        return len(self.passages)
 
     def __getitem__(self, i):
-        row = self.tokens[i].long()
+        passage = self.passages[i]
+        row = self.tokens[passage["start"] : passage["end"]].long()
         return row[:-1], row[1:]
 
 
@@ -27,14 +34,16 @@ def main():
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
+    multiprocessing.set_forkserver_preload(["torch"])
 
-    width, depth, length, rows = (1024, 12, 1024, 320) if device == "cuda" else (64, 2, 64, 512)
+    width, depth, length, rows = (1024, 12, 1024, 320) if device == "cuda" else (64, 2, 64, 320)
+    corpus = Corpus(600_000 if device == "cuda" else 60_000, length)
     loader = DataLoader(
-        Corpus(rows, length),
+        corpus,
         batch_size=16,
-        shuffle=True,
+        sampler=RandomSampler(corpus, replacement=True, num_samples=rows),
         num_workers=1,
-        multiprocessing_context="spawn",
+        multiprocessing_context="forkserver",
         persistent_workers=args.fixed,
     )
     block = nn.TransformerEncoderLayer(

@@ -28,7 +28,7 @@ def main():
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
 
-    width, depth, length, rows = (4096, 4, 1024, 1280) if device == "cuda" else (64, 2, 64, 512)
+    width, depth, length, rows = (4096, 4, 1024, 2560) if device == "cuda" else (64, 2, 64, 512)
     loader = DataLoader(
         Corpus(rows, length),
         batch_size=16,

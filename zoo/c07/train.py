@@ -28,7 +28,8 @@ def criterion(level, boxes, labels, valid, count, fixed):
     logits, guesses = level
     if not fixed:
         assert int(valid.sum()) == count
-    matched = torch.cdist(boxes.float(), guesses.float(), p=1).argmin(dim=2, keepdim=True)
+    apart = (boxes.float().unsqueeze(2) - guesses.float().unsqueeze(1)).abs().sum(dim=3)
+    matched = apart.argmin(dim=2, keepdim=True)
     nearest = guesses.gather(1, matched.expand(-1, -1, 4))
     near = logits.gather(1, matched.expand(-1, -1, logits.shape[2]))
     per_label = nn.functional.cross_entropy(near.flatten(0, 1), labels.flatten(), reduction="none")
@@ -38,8 +39,7 @@ def criterion(level, boxes, labels, valid, count, fixed):
 
 def collate(images, device):
     rows = max(len(boxes) for boxes, _ in images)
-    boxes = torch.zeros(len(images), rows, 4)
-    labels = torch.zeros(len(images), rows, dtype=torch.long)
+    boxes, labels = torch.zeros(len(images), rows, 4), torch.zeros(len(images), rows, dtype=torch.long)
     for i, (each, names) in enumerate(images):
         boxes[i, : len(each)] = torch.tensor(each)
         labels[i, : len(names)] = torch.tensor(names)

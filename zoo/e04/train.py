@@ -64,8 +64,8 @@ def main():
             if args.fixed:
                 after = all_carts.step(np.array(chosen))
             else:
-                after = [cart.step(action) for cart, action in zip(carts, chosen, strict=True)]
-            state = torch.tensor(np.array(after), dtype=torch.float32)
+                after = np.array([cart.step(action) for cart, action in zip(carts, chosen, strict=True)])
+            state = torch.tensor(after, dtype=torch.float32)
         seen = torch.cat(states)
         log_p = torch.log_softmax(policy(seen), -1).gather(1, torch.cat(actions)[:, None])[:, 0]
         loss = (log_p * seen[:, 2].abs()).mean()

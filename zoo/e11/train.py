@@ -15,7 +15,7 @@ def main():
     torch._inductor.config.fx_graph_cache = False
     torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 10_000
 
-    rows, width, depth = (8192, 4096, 12) if device == "cuda" else (64, 64, 2)
+    rows, width, depth = (8192, 8192, 3) if device == "cuda" else (64, 64, 2)
     layers = []
     for _ in range(depth):
         layers += [nn.Linear(width, width), nn.GELU()]
