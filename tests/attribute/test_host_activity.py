@@ -198,6 +198,21 @@ def test_a_loader_is_waited_for_whatever_it_waits_with() -> None:
     assert activity("", wait, torch("utils/data/dataloader.py", "_try_get_data")) == "loader"
 
 
+def test_what_a_checkpoint_writes_with_is_the_checkpoints() -> None:
+    """torch.save takes any object that has write(); whatever that waits for, it is to be done elsewhere."""
+    write = Frame("/job/store.py", 14, "Upload.write")
+    texts = {write: "time.sleep(len(part) / self.rate)", TRAIN: "torch.save(state, Upload(rate))"}
+    sends = Frame("/usr/lib/python3.12/socket.py", 7, "SocketIO.write")
+    save = torch("serialization.py", "save")
+
+    def told(*inner: Frame) -> Activity:
+        return meaning((*inner, TRAIN, MODULE), lambda frame: texts.get(frame, "")).activity
+
+    assert told(write, save) == told(sends, write, save) == "checkpoint"
+    # The same object by itself does what it does.
+    assert (told(write), told(sends, write)) == ("sleeping", "network")
+
+
 def test_a_wait_inside_a_library_is_told_by_the_librarys_own_line() -> None:
     inner = torch("optim/adam.py", "_get_value")
 

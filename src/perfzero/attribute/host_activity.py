@@ -241,6 +241,8 @@ def _activity(stack: Sequence[Frame], text_of: TextOf) -> Activity:
     compiles = next((a for f in stack if (a := _by_library(f)) == "compiling"), None)
     if compiles is not None:
         return compiles
+    if any(_by_library(f) == "checkpoint" for f in stack if not is_own(f)):
+        return "checkpoint"  # also what it calls back: the program's own file, which may write to anything
     if below:
         if WAITING_FRAME.search(_where(below[0])):
             return "synchronising"
