@@ -45,7 +45,8 @@ def test_a_long_kernel_on_few_sms_gains_what_the_others_can_do_up_to_the_roof() 
 
 
 def test_short_kernels_have_no_more_work_to_spread() -> None:
-    small = found("small_grid", kernel(1.9e-3, launches=190, **FEW_BLOCKS), kernel(1e-4, memory=0.9))
+    few = {**FEW_BLOCKS, "memory": 0.05}
+    small = found("small_grid", kernel(1.9e-3, launches=190, **few), kernel(1e-4, memory=0.9))
 
     assert small.remedies[0].text != SPLIT
     assert say("need.work_for_all") not in [need for r in small.remedies for need in r.needs]

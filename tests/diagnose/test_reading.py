@@ -83,7 +83,36 @@ def test_weights_read_in_kernels_of_microseconds_serve_more_requests_at_a_time()
     assert told(short)[0] == BATCH
     assert short.gain == short.remedies[0].gain
     assert short.gain is not None
-    assert (short.gain.low, short.gain.high) == pytest.approx((8 / 1.5, 8.0))
+    assert (short.gain.low, short.gain.high) == pytest.approx((8 / 1.5, 8 * 1.1))
+    assert short.next_limit == say("limit.latency")  # a step stays as it is
+
+
+def test_so_they_do_where_the_sms_are_empty_between_kernels_half_of_the_time() -> None:
+    """As of a decoder in a graph, whose kernels of 4 us have blocks for all SMs: no grid is too small."""
+    decoder = judge(observe((reading(4e-4, 0.4, launches=100, sm_active=0.4),)))
+    acting = {f.rule: f for f in decoder.findings if f.severity != "info"}
+
+    assert set(acting) == {"latency_bound", "memory_bound"}
+    assert all(told(f)[0] == BATCH and f.gain == f.remedies[0].gain for f in acting.values())
+    assert [f.saves for f in acting.values()] == pytest.approx([f.share for f in acting.values()])
+
+
+def test_and_where_few_sms_read_for_most_of_the_time() -> None:
+    small = found("small_grid", reading(2.7e-4, 0.17, launches=100, sm_active=0.4))
+
+    assert told(small)[0] == BATCH
+    assert small.gain is not None
+    assert small.gain.low == pytest.approx(8 / 1.5)
+    assert small.remedies[0].verify == say("worked.dram_same")
+
+
+def test_small_grids_that_read_nothing_gain_what_is_usual_of_a_larger_batch() -> None:
+    small = found("small_grid", reading(2.7e-4, 0.01, launches=100, sm_active=0.4))
+
+    assert told(small)[0] == BATCH
+    assert small.gain is not None
+    assert small.gain.high < 2.5
+    assert small.remedies[0].verify == say("worked.sm_up")
 
 
 def test_more_requests_at_a_time_compute_as_much_each_so_the_pipes_allow_no_more() -> None:

@@ -213,6 +213,38 @@ def test_samples_twice_as_long_do_not():
 ratio = st.floats(0, 1)
 
 
+SHORT = {"gr_active": 1.0, "sm_active": 0.4, "dram_read_bytes": 0.36 * DRAM, "launches": 2.5e5}
+
+
+def test_in_short_kernels_that_read_for_all_sms_memory_has_its_part_and_latency_the_rest():
+    """With 40 % of the SMs at work memory is at 36 %: with all of them it would be at its limit."""
+    found = shares_of(Phase(1.0, SHORT))
+
+    assert {"memory": pytest.approx(0.36, abs=0.01), "latency": pytest.approx(0.64, abs=0.01)} == found
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"launches": 4e4},  # of 25 us: nothing of them is their beginning and end
+        {"launches": np.nan},
+        {"dram_read_bytes": 0.2 * DRAM},  # half of what all SMs would need
+        {"sm_active": 0.08, "dram_read_bytes": 0.08 * DRAM},
+    ],
+)
+def test_other_kernels_on_less_than_half_of_the_sms_are_small_grids(changes: dict[str, float]):
+    assert shares_of(Phase(1.0, {**SHORT, **changes})) == {"small_grid": 1.0}
+
+
+def test_bursts_take_from_the_long_windows_how_long_kernels_are():
+    uncounted = {name: level for name, level in SHORT.items() if name != "launches"}
+    found = split_time(pm(Phase(1.0, SHORT)), pm(Phase(1.0, uncounted), period_ns=10_000), ROOFS)
+
+    assert found is not None
+    assert found.from_zoom
+    assert found.shares["latency"] == pytest.approx(0.64, abs=0.01)
+
+
 @given(st.lists(st.tuples(ratio, ratio, ratio, ratio, ratio, ratio), min_size=1, max_size=20))
 def test_every_sample_is_shared_out_completely(rows):
     gr, sm, tensor, fma, dram, engine = np.array(rows).T

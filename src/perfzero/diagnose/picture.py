@@ -42,6 +42,7 @@ def _classes(e: Evidence, samples: Samples) -> Samples:
     samples = samples.where(np.isfinite(samples.column("gr_active")))
     if not len(samples):
         return Samples.empty()
-    shares = classify(rates_of(samples, e.roofs))
+    short = None if e.split is None else e.split.rates.short  # bursts do not count launches
+    shares = classify(rates_of(samples, e.roofs, short=short))
     columns = {f"time_{name}": shares[:, place] for place, name in enumerate(TIME_CLASSES)}
     return Samples(samples.start_ns, samples.end_ns, columns)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from perfzero.diagnose.evidence import Evidence
 from perfzero.diagnose.host_reads import host_reads
 from perfzero.diagnose.leftovers import launch_blocking, tf32_forbidden
-from perfzero.diagnose.reading import batched, read_only, reads_in_short_kernels
+from perfzero.diagnose.reading import read_only, reads_in_short_kernels
 from perfzero.diagnose.thresholds import (
     BOTH_WAYS,
     CPU_COMPUTES,
@@ -131,6 +131,11 @@ def reads_for_products(e: Evidence) -> bool:
 def one_at_a_time(e: Evidence) -> bool:
     """Kernels of microseconds read weights, and there is memory for more requests at a time."""
     return reads_in_short_kernels(e) and memory_left(e)
+
+
+def several_fit(e: Evidence) -> bool:
+    """There is memory for a larger batch, and no weights that it would read once for all."""
+    return memory_left(e) and not reads_in_short_kernels(e)
 
 
 def few_warps(e: Evidence) -> bool:
@@ -524,7 +529,7 @@ OFFERS: tuple[Offer, ...] = (
             ),
             one_at_a_time,
         )
-        for rule in ("memory_bound", "latency_bound")
+        for rule in ("memory_bound", "latency_bound", "small_grid")
     ),
     Offer(
         "l2_bound",
@@ -653,7 +658,7 @@ OFFERS: tuple[Offer, ...] = (
     Offer(
         "small_grid",
         Remedy(say("try.larger_batch"), (say("need.latency_may_grow"),), say("worked.sm_up")),
-        memory_left,
+        several_fit,
     ),
     Offer(
         "small_grid",
@@ -827,9 +832,3 @@ def with_first(remedies: tuple[Remedy, ...], text: str, *, needs: tuple[str, ...
     """*remedies*, the one that says *text* before the others, if it is among them, and needs *needs* too."""
     named = (replace(r, needs=(*r.needs, *needs)) if r.text == text else r for r in remedies)
     return tuple(sorted(named, key=lambda remedy: remedy.text != text))
-
-
-def with_batch(e: Evidence, remedies: tuple[Remedy, ...]) -> tuple[Remedy, ...]:
-    """*remedies*, of which that of more requests at a time has a gain of its own."""
-    more = say("try.larger_batch")
-    return tuple(replace(r, gain=batched(e)) if r.text == more else r for r in remedies)

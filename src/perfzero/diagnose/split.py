@@ -12,6 +12,11 @@ Kernels are shorter than a sample of 1 ms, so a sample is no member of one class
         small_grid      less than half of the SMs had work
         latency         none of these: the SMs were held and nothing was at its limit
 
+In kernels of some microseconds the SMs are empty while one ends and the next begins, however many blocks each
+has. Where those SMs that have work meanwhile read at a rate at which all of them would have memory at its
+limit, more blocks would not help: such time is not small_grid's but memory's as far as its rate goes, and for
+the rest latency's. It takes the time of whole rows to know how long kernels are; bursts take it from there.
+
 Zoom bursts (10 µs) resolve single kernels. With enough of them, and if they saw the same mix of
 work as the long windows, the busy part is divided as they say; idle and copy always come from
 the long windows, which see whole steps.
@@ -38,6 +43,7 @@ from perfzero.diagnose.thresholds import (
     SMALL_GRID,
     STEPS_TYPICAL,
     SUBSTANTIAL,
+    TINY_KERNEL,
     ZOOM_BUSY,
     ZOOM_TYPICAL,
 )
@@ -80,7 +86,8 @@ class Rates:
     """
     Samples as shares of practical roofs: all float64 of shape (n,), NaN where not measured.
 
-    `gr`, `copying` are shares of the sample's time; the others hold for its busy part.
+    `gr`, `copying` are shares of the sample's time; the others hold for its busy part. `short`: kernels take
+    less than `TINY_KERNEL` on average.
     """
 
     seconds: FloatArray
@@ -93,6 +100,7 @@ class Rates:
     fp64: FloatArray
     pcie_both: FloatArray
     nvlink: FloatArray
+    short: bool = False
 
     @property
     def busy_s(self) -> FloatArray:
@@ -145,8 +153,12 @@ class Split:
         return float(np.sum(weight[known] * rate[known])) / total if total > 0 else math.nan
 
 
-def rates_of(samples: Samples, roofs: Roofs) -> Rates:
-    """*samples* of either tier as shares of *roofs*; rows without GR activity are left out."""
+def rates_of(samples: Samples, roofs: Roofs, *, short: bool | None = None) -> Rates:
+    """
+    *samples* of either tier as shares of *roofs*; rows without GR activity are left out.
+
+    *short*: whether kernels are, where others know that; by the launches in *samples* without it.
+    """
     samples = samples.where(np.isfinite(samples.column("gr_active")))
     seconds, gr = samples.duration_s, samples.column("gr_active")
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -173,7 +185,16 @@ def rates_of(samples: Samples, roofs: Roofs) -> Rates:
             fp64=busy(samples.column("fp64_active") / roofs.fma),
             pcie_both=busy(np.minimum(down, up) / roofs.pcie),
             nvlink=busy(link / roofs.nvlink),
+            short=_are_short(samples) if short is None else short,
         )
+
+
+def _are_short(samples: Samples) -> bool:
+    """Whether kernels take less than `TINY_KERNEL` on average, by their launches; not known: no."""
+    launches = samples.column("launches")
+    counted = np.isfinite(launches)
+    busy_s = float(np.sum((samples.duration_s * samples.column("gr_active"))[counted]))
+    return busy_s < TINY_KERNEL.value * float(np.sum(launches[counted]))
 
 
 def fma_pipe(samples: Samples) -> FloatArray:
@@ -202,20 +223,26 @@ def classify(rates: Rates) -> FloatArray:
     mix = np.zeros((rows, len(TIME_CLASSES)))
     few_sms = rates.sm < COMM_SM.value
     comm = few_sms & ((rates.nvlink >= COMM_LINK.value) | (rates.pcie_both >= COMM_LINK.value))
-    bound = ~comm & (uses.max(axis=1) >= BOUND.value)
+    small = rates.sm < SMALL_GRID.value  # NaN: unknown, so not called small
+    # With as much work on all SMs as on these memory would be at its limit.
+    reading = small & (rates.memory >= np.maximum(SUBSTANTIAL.value, BOUND.value * rates.sm))
+    reading &= rates.short & ~comm
+    bound = ~comm & ~reading & (uses.max(axis=1) >= BOUND.value)
     mix[comm, AT["communication"]] = 1.0
     mix[bound, columns[uses[bound].argmax(axis=1)]] = 1.0
 
     visible = np.where(uses >= SUBSTANTIAL.value, uses, 0.0)
     together = visible.sum(axis=1)
-    several = ~comm & ~bound & (together >= BOUND.value)
+    several = ~comm & ~bound & ~reading & (together >= BOUND.value)
     parts = visible / np.maximum(together, 1.0)[:, None]
     for place, column in enumerate(columns):
         mix[several, column] = parts[several, place]
-    rest = np.where(comm | bound, 0.0, 1.0 - mix.sum(axis=1))
-    small = rates.sm < SMALL_GRID.value  # NaN: unknown, so not called small
+    rest = np.where(comm | bound | reading, 0.0, 1.0 - mix.sum(axis=1))
+    mix[reading, AT["memory"]] = rates.memory[reading]
+    mix[reading, AT["latency"]] = (1.0 - rates.memory)[reading]
+    small &= ~reading
     mix[small, AT["small_grid"]] += rest[small]
-    mix[~small, AT["latency"]] += rest[~small]
+    mix[~small & ~reading, AT["latency"]] += rest[~small & ~reading]
     return out + mix * rates.gr[:, None]
 
 
@@ -236,7 +263,7 @@ def split_time(
     shares, replicates = amounts.sum(axis=0), _resampled(kept, amounts, starts_ns)
     known = float(np.sum(rates.seconds)) / float(np.sum(long.duration_s))
 
-    close = rates_of(zoom, roofs)
+    close = rates_of(zoom, roofs, short=rates.short)
     fine = _fine_idle(rates, weights, zoom=zoom, close=close)
     refused = _zoom_refusal(close, rates)
     if refused is None:

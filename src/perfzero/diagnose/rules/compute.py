@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from perfzero.diagnose import filling, gain
 from perfzero.diagnose.evidence import Evidence
-from perfzero.diagnose.remedies import Offer, offers_for, remedies_for, with_batch, with_first
+from perfzero.diagnose.remedies import Offer, offers_for, remedies_for, with_first
+from perfzero.diagnose.rules._batch import led_by_batch
 from perfzero.diagnose.rules._severity import of_share
 from perfzero.diagnose.rules.memory import l2_bound
 from perfzero.diagnose.split import Rates
@@ -192,7 +193,7 @@ def small_grid(e: Evidence) -> Finding | None:
         remedies = with_first(remedies, say("try.split_kernels"), needs=(say("need.work_for_all"),))
     smi = e.level("smi_utilization")
     myth = say("small_grid.smi", smi=percent(smi)) if math.isfinite(smi) else ""
-    return Finding(
+    found = Finding(
         rule="small_grid",
         title=say("small_grid.title", share=percent(share)),
         severity=of_share(share, watch=COMPUTE_WATCH, bad=COMPUTE_BAD),
@@ -205,6 +206,7 @@ def small_grid(e: Evidence) -> Finding | None:
         eased=("small_grid",),
         saves=saves,  # what is usual, also where more is known of these kernels
     )
+    return led_by_batch(e, found)
 
 
 def wave_tail(e: Evidence) -> Finding | None:
@@ -286,14 +288,14 @@ def latency_bound(e: Evidence) -> Finding | None:
         recovered=(RECOVER_LATENCY[0], RECOVER_UNKNOWN),
         assumption=say("gain.better_kernels"),
     )
-    remedies, next_limit = with_batch(e, remedies_for("latency_bound", e)), None
+    remedies, next_limit = remedies_for("latency_bound", e), None
     more = filling.more_warps(e)
     if more is not None:
         expected = more[0]
         remedies = with_first(remedies, say("try.more_under_way"))
         next_limit = gain.next_limit(e, expected, eased=("latency",), becomes=more[1])
     rates = e.rates
-    return Finding(
+    found = Finding(
         rule="latency_bound",
         title=say("latency.title", share=percent(share)),
         severity=of_share(share, watch=LATENCY_WATCH, bad=COMPUTE_BAD),
@@ -310,12 +312,13 @@ def latency_bound(e: Evidence) -> Finding | None:
                 sm=percent(e.split.while_in("latency", rates.sm)),
             ),
         ),
-        gain=remedies[0].gain or expected,
+        gain=expected,
         remedies=remedies,
         next_limit=next_limit or stopped or gain.next_limit(e, usual, eased=("latency",)),
         eased=("latency",),
         saves=gain.middle(usual),
     )
+    return led_by_batch(e, found)
 
 
 def well_used(e: Evidence) -> Finding | None:

@@ -10,7 +10,8 @@ import numpy as np
 from perfzero.counters import SECTOR_BYTES
 from perfzero.diagnose import gain, reading
 from perfzero.diagnose.evidence import Evidence
-from perfzero.diagnose.remedies import remedies_for, with_batch, with_first, write_heavy
+from perfzero.diagnose.remedies import remedies_for, with_first, write_heavy
+from perfzero.diagnose.rules._batch import led_by_batch
 from perfzero.diagnose.split import rates_of
 from perfzero.diagnose.thresholds import (
     ALL_USED,
@@ -73,19 +74,19 @@ def memory_bound(e: Evidence) -> Finding | None:
         traffic={"memory": 0.0},
         assumption=say("gain.fused_all") if streaming else say("gain.fused_or_halved"),
     )
-    severity, remedies = _severity(e, share), with_batch(e, remedies_for("memory_bound", e))
+    severity, remedies = _severity(e, share), remedies_for("memory_bound", e)
     if again:
         expected, stopped = reading.shared_tiles(e), None
         remedies = with_first(remedies, say("try.tile_order"))
         because.append(say("memory.read_again", used=quantity(e.level("memory_used"), "bytes")))
-    return Finding(
+    found = Finding(
         rule="memory_bound",
         title=say("memory.title", share=percent(share)),
         severity=severity,
         share=share,
         confidence=e.confidence(share, over=MEMORY_INFO, classes=("memory",), certainty=0.95),
         because=tuple(because),
-        gain=remedies[0].gain or expected,
+        gain=expected,
         remedies=() if severity == "info" else remedies,
         next_limit=stopped
         or gain.next_limit(
@@ -94,6 +95,7 @@ def memory_bound(e: Evidence) -> Finding | None:
         eased=("memory",),
         saves=gain.middle(expected),
     )
+    return led_by_batch(e, found)
 
 
 def _reads_on(e: Evidence, share: float, traffic: str) -> Finding:

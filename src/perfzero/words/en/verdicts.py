@@ -125,8 +125,8 @@ VERDICTS: Mapping[str, str] = {
         "pace, at 60 to 90 % of its roof"
     ),
     "gain.read_once": (
-        "{requests} requests together read the weights once for all of them, in the time of one or half as "
-        "long again, as far as the rest that they use allows"
+        "{requests} requests together read the weights once for all of them, in the time of one less a "
+        "tenth to half as long again, as far as the rest that they use allows"
     ),
     "memory.read_again": (
         "a kernel reads more than all the memory that is in use, {used}, so the same data several times"
