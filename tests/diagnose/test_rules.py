@@ -249,6 +249,32 @@ def test_a_capped_gpu_that_hardly_works_is_told_so():
     assert found.severity == "watch"
 
 
+PRODUCTS = {"gr_active": 1.0, "sm_active": 0.99, "tensor_active": 0.9, "gpc_clock": 1.4e9}
+
+
+def test_products_between_pauses_at_the_limit_draw_their_power_for_good_reason():
+    paused = observe([Phase(0.01, PRODUCTS), Phase(0.02, {"gpc_clock": 1.98e9})], board={"capped_power": 0.9})
+
+    found = power.power_capped(collect(paused))
+
+    assert found is not None
+    assert found.severity == "info"
+    assert found.share == pytest.approx((1 - 1.4 / 1.98) / 3, rel=0.02)
+    assert found.gain is not None
+    assert found.gain.high == pytest.approx(1 / (1 - found.share), rel=0.02)
+
+
+@pytest.mark.parametrize(("pause_s", "severity"), [(0.01, "watch"), (0.09, "info")])
+def test_a_low_clock_of_work_at_no_roof_counts_for_the_time_that_there_is_work(pause_s, severity):
+    work = Phase(0.01, {"gr_active": 1.0, "sm_active": 0.9, "gpc_clock": 1.4e9})
+    paused = observe([work, Phase(pause_s, {"gpc_clock": 1.98e9})], board={"capped_power": 0.9})
+
+    found = power.power_capped(collect(paused))
+
+    assert found is not None
+    assert found.severity == severity
+
+
 def test_an_uncapped_board_has_no_power_finding(program):
     assert power.power_capped(collect(program("fp32_gemm"))) is None
     assert power.thermal(collect(program("fp32_gemm"))) is None

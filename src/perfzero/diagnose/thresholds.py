@@ -714,7 +714,11 @@ CLOCK_LOW = Threshold(
 )
 CLOCK_LOSS = Threshold("clock_loss", 0.05, "ratio", "Below 5 % of the time, lost clock is not felt.", CHOICE)
 AT_ROOF = Threshold(
-    "at_roof", 0.50, "ratio", "A GPU at some roof half of the time draws its power for good reason.", CHOICE
+    "at_roof",
+    0.50,
+    "ratio",
+    "A GPU at some roof half of the time that it works draws its power for good reason.",
+    CHOICE,
 )
 CLOSE_CALL = Threshold(
     "close_call",
