@@ -257,11 +257,11 @@ def rank_of(causes: Collection[str], acting: Collection[Json]) -> int | None:
 
 def promise_of(finding: Json, remedy: str) -> Promise:
     """What *finding* promises of the remedy whose text *remedy* matches; without one only what comes next."""
-    own, after = _remedy(finding, remedy), finding["next_limit"] or ""
+    own, after = _remedy(finding, remedy), finding["next_limit"] or ""  # of the first remedy
     if own is None:
         return Promise(next_limit=after)
     gain = own["gain"] or finding["gain"] or {"low": None, "high": None}
-    return Promise(own["text"], gain["low"], gain["high"], after)
+    return Promise(own["text"], gain["low"], gain["high"], own["next_limit"] or after)
 
 
 def _remedy(finding: Json, pattern: str) -> Json | None:

@@ -48,6 +48,7 @@ from perfzero.report.settled import (
     settled,
     told_inside,
     with_lines,
+    with_next_limits,
 )
 from perfzero.report.terminal import words
 from perfzero.stacks import Frame
@@ -315,6 +316,55 @@ def test_without_shares_of_the_time_no_limit_is_told(starved: Diagnosis) -> None
 
     assert after is not None
     assert after.next_limit is None
+
+
+@pytest.mark.parametrize(
+    ("needs", "low", "first"),
+    [((), 1.5, "Copy less."), ((), 1.3, "Use a fused kernel."), (("it fits",), 1.5, "Use a fused kernel.")],
+    ids=["more in any case", "maybe less", "supposed"],
+)
+def test_what_supposes_nothing_and_gains_more_in_any_case_stays_before_what_is_seen(
+    starved: Diagnosis, needs: tuple[str, ...], low: float, first: str
+) -> None:
+    """As of copies that fill the link: their memory is seen to be pinned, but overlapped they gain little."""
+    more = Remedy("Copy less.", needs, gain=Gain(low, 5.0, ""))
+    after = settled(with_remedies(active(starved, 0.5), more, ATTENTION), {"fused_attention": SCORES})
+
+    assert remedies(after)[0].text == first
+    assert after.verdict is not None
+    assert after.verdict.gain is not None
+    assert after.verdict.gain.high == pytest.approx(5.0 if first == more.text else 1 / 0.715)
+
+
+def with_limits(starved: Diagnosis, second: Gain | None) -> Diagnosis:
+    """Memory takes 0.6 of the time, of which the first remedy leaves a sixth to the tensor cores' 0.35."""
+    shares = dict.fromkeys(TIME_CLASSES, 0.0) | {"memory": 0.6, "tensor": 0.35, "idle": 0.05}
+    before = with_remedies(starved, Remedy("Fuse all."), Remedy("Fuse some.", gain=second))
+    assert before.verdict is not None
+    verdict = replace(
+        before.verdict, eased=("memory",), gain=Gain(2.0, 2.0, ""), next_limit="the tensor cores"
+    )
+    return replace(before, verdict=verdict, findings=(verdict, *before.findings[1:]), shares=shares)
+
+
+@pytest.mark.parametrize(
+    ("second", "limit"),
+    [(Gain(1.1, 1.1, ""), "memory bandwidth"), (Gain(1.9, 1.9, ""), None), (None, None)],
+    ids=["another", "the same", "not known"],
+)
+def test_a_remedy_that_gains_less_leaves_another_limit(
+    starved: Diagnosis, second: Gain | None, limit: str | None
+) -> None:
+    after = with_next_limits(with_limits(starved, second), {})
+
+    assert [r.next_limit for r in remedies(after)] == [None, limit]
+
+
+def test_the_terminal_tells_both_limits(starved: Diagnosis, make_report: Callable[..., Report]) -> None:
+    after = with_next_limits(with_limits(starved, Gain(1.1, 1.1, "")), {})
+    page = " ".join(words(make_report(after)).split())
+
+    assert "next limit: the tensor cores; of the other remedy memory bandwidth" in page
 
 
 def test_gains_that_are_made_for_a_later_remedy_find_it() -> None:

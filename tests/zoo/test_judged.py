@@ -10,10 +10,15 @@ import pytest
 
 
 def remedy(
-    text: str, *, low: float | None = None, high: float | None = None, seen: str = ""
+    text: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    seen: str = "",
+    after: str | None = None,
 ) -> dict[str, Any]:
     gain = None if low is None else {"low": low, "high": high}
-    return {"text": text, "gain": gain, "seen": seen}
+    return {"text": text, "gain": gain, "seen": seen, "next_limit": after}
 
 
 def finding(rule: str, severity: str = "watch", *remedies: dict[str, Any], gain=(2.0, 6.0), after="the host"):
@@ -115,6 +120,16 @@ def test_the_promise_is_that_of_the_remedy_which_is_the_fix(scorer, case, told) 
     other = promise(remedy("Fuse.", low=3.0, high=4.0))
     assert (other.remedy, other.low, other.high, other.next_limit) == ("", None, None, "the host")
     assert promise(gain=None).width is None
+
+
+def test_the_next_limit_is_that_of_the_fix_where_it_has_another_than_the_first_remedy(
+    scorer, case, told
+) -> None:
+    def limit(after: str | None) -> str:
+        found = finding("sync_bound", "bad", remedy("Fuse."), remedy(READ_BACK, after=after))
+        return scorer("judged").judged(case, told(found)).promise.next_limit
+
+    assert (limit("memory bandwidth"), limit(None)) == ("memory bandwidth", "the host")
 
 
 def test_a_gain_outside_its_interval_a_limit_not_foreseen_and_a_fix_not_advised_are_misses(

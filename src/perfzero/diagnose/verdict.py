@@ -86,6 +86,7 @@ class Remedy:
 
     `gain` is its own, where it differs from that of the finding, which is the first remedy's. `topic`: what a
     look inside the program can tell of it (`attribute.conditions`), and `seen` what one told, in a sentence.
+    `next_limit`: what limits the program after it, where that is another one than after the first remedy.
     """
 
     text: str
@@ -94,6 +95,7 @@ class Remedy:
     gain: Gain | None = None
     topic: str = ""
     seen: str = ""
+    next_limit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

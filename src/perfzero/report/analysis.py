@@ -41,6 +41,7 @@ from perfzero.report.settled import (
     told_inside,
     with_garbage,
     with_lines,
+    with_next_limits,
 )
 from perfzero.stacks import HostStacks
 from perfzero.store.reader import Recording, open_recording
@@ -112,6 +113,7 @@ def judged_report(path: Path | str) -> Report:
         with_garbage(d, recording.looks, j.seen.gpu.index, gpus, j.host)
         for j, d in zip(judged, told, strict=True)
     ]
+    told = [with_next_limits(d, inside[j.seen.gpu.index]) for j, d in zip(judged, told, strict=True)]
     words = frameworks(breakdowns, recording.looks, [gpu.index for gpu in recording.gpus])
     judged = [
         replace(j, diagnosis=in_words(d, words[j.seen.gpu.index])) for j, d in zip(judged, told, strict=True)

@@ -346,6 +346,7 @@ def _finding() -> Schema:
                         "gain": _gain("its own, null where it is that of the finding or unknown"),
                         "topic": _text("what a look inside the program can tell of it, else empty"),
                         "seen": _text("what a look told of layers, or stacks of a line; else empty"),
+                        "next_limit": _or_null(_text("what limits next, null where as after the first")),
                     }
                 ),
             },

@@ -4,10 +4,11 @@ Remedies after a look inside, and after stacks of the host: what they rest on is
 From outside a remedy comes with its condition: "(provided: it is a convolutional network under autocast)". A
 look shows whether that is so (`attribute/conditions.py`). Where it is, the condition is left out, the layers
 of which it holds are named, and the remedy comes before those that are still supposed, the one with the most
-to gain first. Where it is not, the remedy is left out: it would change nothing. So are those that the program
-follows already, such as torch.compile where Inductor made the kernels, or has nothing for. A remedy shows a
-gain only if that was computed for it: one that comes first by what was seen does not take over the gain of
-another.
+to gain first; only what supposes nothing and has a gain of its own, more in any case, stays before it. Where
+it is not, the remedy is left out: it would change nothing. So are those that the program follows already,
+such as torch.compile where Inductor made the kernels, or has nothing for. A remedy shows a gain only if that
+was computed for it: one that comes first by what was seen does not take over the gain of another. What limits
+next is told of each that has one.
 Where most of what keeps the tensor cores waiting is seen to be nothing that they could do, the finding is
 that kernels wait for their own latencies, with the remedies against that.
 Each GPU is told by looks at the processes on it. Beside a finding that the device memory is the limit stand
@@ -404,6 +405,19 @@ def with_garbage(
     return _changed(diagnosis, change)
 
 
+def with_next_limits(diagnosis: Diagnosis, seen: Mapping[Topic, Condition]) -> Diagnosis:
+    """*diagnosis* whose remedies with a gain of their own say what limits next, where that is another."""
+
+    def told(finding: Finding, remedy: Remedy) -> Remedy:
+        limit = None if remedy.gain is None else _next_limit(finding, (remedy,), diagnosis.shares, seen)
+        return replace(remedy, next_limit=None if limit == finding.next_limit else limit)
+
+    return _changed(
+        diagnosis,
+        lambda f: replace(f, remedies=(*f.remedies[:1], *(told(f, remedy) for remedy in f.remedies[1:]))),
+    )
+
+
 def _changed(diagnosis: Diagnosis, change: Callable[[Finding], Finding]) -> Diagnosis:
     """*diagnosis* with *change* made to each finding, the verdict, which is one of them, included."""
     findings = tuple(map(change, diagnosis.findings))
@@ -580,7 +594,10 @@ def _settled(
             alone = remedy.topic in _SEEN_ONLY
             place = sure if need or alone else supported if condition.topic in SUPPORTED else supposed
             place.append(_named(remedy, condition, need, busy, launches))
-    remedies = (*sorted(sure, key=_most, reverse=True), *supported, *supposed)
+    sure.sort(key=_most, reverse=True)
+    computed = {remedy.text for remedy in finding.remedies if remedy.gain is not None}
+    better = [r for r in supposed if r.text in computed and sure and _gains_more(r, sure[0])]
+    remedies = (*better, *sure, *supported, *(r for r in supposed if r not in better))
     if _is_compiled(seen) and any(map(_is_about_compiling, before)):
         already = say("compiled_already", share=text.percent(seen["compile"].beside))
         finding = replace(finding, because=(*finding.because, already))
@@ -746,6 +763,13 @@ def _after(
 
 def _most(remedy: Remedy) -> float:
     return 1.0 if remedy.gain is None else remedy.gain.high
+
+
+def _gains_more(remedy: Remedy, seen: Remedy) -> bool:
+    """Whether *remedy* supposes nothing, and gains more than *seen*, the best of the sure, in any case."""
+    if remedy.needs or remedy.gain is None or seen.gain is None:
+        return False
+    return remedy.gain.low > seen.gain.high
 
 
 def _named(remedy: Remedy, condition: Condition, need: str, busy: float, launches: float) -> Remedy:

@@ -186,7 +186,11 @@ def _actions(diagnosis: Diagnosis, say: Voice) -> Iterator[tuple[str, str, str]]
         if remedy.seen:
             yield "", say.tell(remedy.seen), ""
     if verdict.next_limit:
-        yield say("then"), say("next_limit", limit=say.tell(verdict.next_limit)), ""
+        limit = say("next_limit", limit=say.tell(verdict.next_limit))
+        other = next((r.next_limit for r in remedies if r.next_limit), None)
+        if other is not None:
+            limit = say("next_limit_after_other", first=limit, limit=say.tell(other))
+        yield say("then"), limit, ""
 
 
 def _checks(report: Report, diagnosis: Diagnosis, say: Voice) -> Iterator[_Part]:

@@ -180,6 +180,7 @@ REPORTS: Mapping[str, str] = {
     "expect": "expect {gain}",
     "nothing_to_do": "nothing: there is no cheap gain left to find here",
     "next_limit": "next limit: {limit}",
+    "next_limit_after_other": "{first}; of the other remedy {limit}",
     "healthy": "healthy {threshold}",
     "short_by": "{threshold}, off by {points}",
     "to_spare": "{threshold}, {points} to spare",

@@ -147,6 +147,7 @@ REPORTS: Mapping[str, str] = {
     "expect": "预计 {gain}",
     "nothing_to_do": "无需操作：这里已经没有轻松可得的提升",
     "next_limit": "下一个瓶颈：{limit}",
+    "next_limit_after_other": "{first}；若用另一办法，则是{limit}",
     "healthy": "正常：{threshold}",
     "short_by": "{threshold}，差 {points}",
     "to_spare": "{threshold}，余 {points}",
