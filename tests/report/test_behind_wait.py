@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from perfzero.attribute.causes import Cause
@@ -34,3 +36,12 @@ def test_nor_is_little_work_or_work_behind_no_wait() -> None:
     assert behind((line("synchronising", 0.6, 40), little)) is None
     assert behind((line("python", 0.9, 40), line("python", 0.9, 41))) is None
     assert behind(()) is None
+
+
+def test_the_rest_of_the_call_that_the_wait_stands_in_is_not_late_behind_it() -> None:
+    """It takes turns with the wait all the time, so there is no next step to be launched before it."""
+    call, wait = line("python", 0.5, 72), line("synchronising", 0.5, 18)
+    inner = replace(wait, path=(call.frame, wait.frame))
+
+    assert behind((inner, call)) is None
+    assert behind((wait, call)) is call

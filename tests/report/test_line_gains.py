@@ -97,6 +97,28 @@ def test_a_read_without_work_behind_it_gains_its_own_share(starved: Diagnosis) -
     assert alone.low < of_turns(starved, READ, waited=0.45).low
 
 
+def test_lines_that_may_read_beside_one_that_does_add_to_what_it_gains_at_most(starved: Diagnosis) -> None:
+    """Of 0.5 the line has 0.7: 0.65 is left, or without 0.1 more 0.55, or the GPU's own 0.5 at least."""
+    alone, beside, more = (
+        gain(starved, READ, replace(cause("synchronising", 0.7), may_wait=may), rule="sync_bound", idle=0.5)
+        for may in (0.0, 0.1, 0.4)
+    )
+
+    assert alone.low == beside.low == more.low
+    assert [g.high for g in (alone, beside, more)] == pytest.approx(
+        [1 / (PACE[0] * left) for left in (0.65, 0.55, 0.5)]
+    )
+
+
+def test_what_three_reads_a_parameter_gained_on_an_h200_lies_inside(starved: Diagnosis) -> None:
+    """c03 of docs/zoo.md: a line with 0.68 of 0.51, and 0.19 of the time at one that may read; 2.16 times."""
+    reads = replace(cause("synchronising", 0.68), may_wait=0.193)
+    found = gain(starved, READ, reads, rule="sync_bound", idle=0.51)
+
+    assert found.low <= 2.16 <= found.high
+    assert found.high / found.low < 2.0
+
+
 def test_the_batch_that_was_made_in_turns_was_made_beside_the_gpus_work_on_an_h200(
     starved: Diagnosis,
 ) -> None:

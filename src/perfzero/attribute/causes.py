@@ -28,6 +28,8 @@ class Cause:
     that comes after the line, because it waited for the GPU. `path` leads from the program's first line to
     `frame`. `stages` says what the workers did, where the line waits for a DataLoader. `waited`: the share of
     all time in which the host is at the line and the GPU works, which is what a wait for the GPU costs it.
+    `may_wait`: the share of all time in which it is at other lines of the same call that wait for the GPU as
+    well if what they are about lies there; of a line that waits.
     """
 
     activity: Activity
@@ -40,6 +42,7 @@ class Cause:
     drained: float
     stages: tuple[StageShare, ...] = ()
     waited: float = 0.0
+    may_wait: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

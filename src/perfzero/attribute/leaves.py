@@ -10,6 +10,9 @@ none. A line that computes, and that gaps come of, has the GPU idle in its midst
 still works. What remains are lines of C behind which the GPU happens to run dry within half a
 millisecond, over and over: without them the host is as far ahead as without a wait.
 
+A line that reads small results between launches is told likewise, but for the second: how busy the GPU is at
+its first read of a step says no more than how idle it is at all others (`attribute.reads`).
+
 Lines of other threads that hold the GIL come after the leaves of the main thread.
 """
 
@@ -23,8 +26,9 @@ import numpy as np
 
 from perfzero.attribute.gil import held_up
 from perfzero.attribute.host_activity import Meaning, TextOf, is_own, may_copy, meaning, works_on_arrays
-from perfzero.attribute.idle import Idle
+from perfzero.attribute.idle import FULL, Idle
 from perfzero.attribute.moments import Moments
+from perfzero.attribute.reads import Visits, reads
 from perfzero.attribute.waits import may_wait
 from perfzero.limits import CHOICE, H200_LOOKS, SIMULATED, Limit
 from perfzero.stacks import Frame, GilUse, ProcessStacks
@@ -104,20 +108,22 @@ def with_waits(
     idle_there = np.bincount(leaf, weight * value, len(leaves))
     elsewhere = (idle_there.sum() - idle_there) / np.maximum(there.sum() - there, 1e-9)
     long = there >= max(FEWEST, WAITED * float(there.sum()))
-    busy = idle_there < BUSIER * elsewhere * there
-    found = [
-        bool(long[k] and busy[k]) and leaf.activity == "python" and may_wait(text_of(leaf.path[-1]))
-        for k, leaf in enumerate(leaves)
-    ]
-    if not any(found):
+    may = np.array([leaf.activity == "python" and may_wait(text_of(leaf.path[-1])) for leaf in leaves])
+    if not (long & may).any():
         return list(leaves)
     # What the same line launches before or after a wait is no end of it.
     number = {path: n for n, path in enumerate(dict.fromkeys(one.path for one in leaves))}
     place = np.array([number[one.path] for one in leaves], np.int64)
-    at, dry = _visits(place, moments, idle)
+    visits = _visits(place, moments, idle)
+    busy = idle_there < BUSIER * elsewhere * there
+    small = reads(leaves, moments.where(known), idle, place=place, visits=visits, fewest=FEWEST)
+    found = long & may & (busy | small)
     for k in np.flatnonzero(found).tolist():
-        after = dry[at == place[k]] >= DRY * elsewhere[k]
-        found[k] = bool(after.mean() >= ENDED) if len(after) else False
+        mine = visits.at == place[k]
+        if not busy[k]:
+            mine &= visits.began <= 1 - FULL
+        after = visits.dry[mine] >= DRY * elsewhere[k]
+        found[k] = bool(len(after)) and bool(after.mean() >= ENDED)
     arrays = _on_arrays(process)
     return [
         replace(leaf, activity="synchronising") if waits and leaf.path[-1] not in arrays else leaf
@@ -125,23 +131,23 @@ def with_waits(
     ]
 
 
-def _visits(place: IntArray, moments: Moments, idle: Idle) -> tuple[IntArray, FloatArray]:
+def _visits(place: IntArray, moments: Moments, idle: Idle) -> Visits:
     """
-    Visits to places, with how idle the GPU has been at most by the time the host is seen at another one.
-
-    *place*: leaf -> place. A visit goes from the first moment there to the first elsewhere.
+    Visits to places; *place*: leaf -> place. A visit goes from the first moment there to the first elsewhere.
     """
-    time_ns, at = moments.time_ns[moments.sure], place[moments.leaf[moments.sure]]
+    time_ns, leaf = moments.time_ns[moments.sure], moments.leaf[moments.sure]
+    at = place[leaf]
     first = np.flatnonzero(np.append(True, at[1:] != at[:-1]))
-    begin, end, at = time_ns[first][:-1], time_ns[first][1:], at[first][:-1]
-    known = np.isfinite(idle.at(begin)) & np.isfinite(idle.at(end))
-    begin, end, at = begin[known], end[known], at[known]
+    begin, end, at, following = time_ns[first][:-1], time_ns[first][1:], at[first][:-1], leaf[first][1:]
+    began = idle.at(begin)
+    known = np.isfinite(began) & np.isfinite(idle.at(end))
+    begin, end, at, following = (a[known] for a in (begin, end, at, following))
     if not len(at):
-        return at, np.zeros(0)
+        return Visits(at, np.zeros(0), np.zeros(0), following)
     # From the piece of the GPU's time in which a visit begins to that in which it is over.
     piece = np.searchsorted(idle.edge, np.stack([begin, end], axis=1), side="right") - np.array([1, 0])
     value = np.append(np.nan_to_num(idle.value), 0.0)
-    return at, np.maximum.reduceat(value, piece.ravel())[::2]
+    return Visits(at, began[known], np.maximum.reduceat(value, piece.ravel())[::2], following)
 
 
 def _on_arrays(process: ProcessStacks) -> frozenset[Frame]:

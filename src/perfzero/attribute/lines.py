@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from perfzero.attribute.causes import Cause
 from perfzero.attribute.host_activity import WAITS_FOR_GPU, WAITS_FOR_OTHERS, Activity, Meaning, TextOf
 from perfzero.attribute.moments import Moments
 from perfzero.attribute.shares import Shares
+from perfzero.attribute.waits import may_wait
 from perfzero.limits import CHOICE, H200_LOOKS, Limit
 from perfzero.stacks import Frame
 from perfzero.values import FloatArray
@@ -49,9 +50,9 @@ class Lines:
     """
     The program's lines by how they are reached: a tree of which each node is a frame below another one.
 
-    Of each node and all below it: `share` of the idle time, whether any of it `waits` for the GPU, and
-    `lasts_s`, how long it is reached without a break on average. Node 0 is above all others, and each node
-    comes after the one that it is below.
+    Of each node and all below it: whether any of it `waits` for the GPU, and `lasts_s`, how long it is
+    reached without a break on average. Node 0 is above all others, and each node comes after the one that it
+    is below.
     """
 
     def __init__(self, leaves: Sequence[Meaning], moments: Moments, shares: Shares, rate_hz: float) -> None:
@@ -67,8 +68,8 @@ class Lines:
         weight = self._with_below(np.bincount(at[moments.leaf], moments.weight, nodes))
         # Lines of a call are told apart by sums, for each of them may be as long as a gap.
         self._sum = self._with_below(np.bincount(at, shares.share, nodes))
-        self.share = np.minimum(1.0, self._sum)
         waiting = np.array([leaf.activity in WAITS_FOR_GPU for leaf in leaves], np.float64)
+        self._waits_itself = np.bincount(at, waiting, nodes) > 0
         self.waits = self._with_below(np.bincount(at, waiting, nodes)) > 0
         # Where the host goes from one leaf to another it enters the nodes that only the latter is below.
         entries = np.zeros(nodes)
@@ -126,7 +127,11 @@ class Lines:
         return tuple(reversed(found))
 
     def told(self, node: int) -> list[int]:
-        """The nodes that *node* is told as: itself, or some of those below it."""
+        """
+        The nodes that *node* is told as: itself, or some of those below it.
+
+        Where it comes last, after others below it, it stands for what is left of it without these.
+        """
         whole = self._sum[node]
         below = sorted(self.children[node].values(), key=lambda child: -self._sum[child])
         if not below or not whole > 0:
@@ -143,7 +148,9 @@ class Lines:
             and any(self.waits[child] for child in heavy)
         ):
             return [found for child in heavy for found in self.told(child)]
-        return [node]
+        # A wait is one line, and what to do about it stands there, however the rest of the call is spread.
+        waits = [found for child in heavy for found in self.told(child) if self._waits_itself[found]]
+        return [*waits, node]
 
 
 def told(
@@ -151,11 +158,12 @@ def told(
 ) -> list[Cause]:
     """Leaves put together to lines worth telling."""
     lines = Lines(leaves, moments, shares, rate_hz)
+    times = np.bincount(moments.leaf, moments.weight, len(leaves)) / max(moments.count, 1.0)
     causes = [
-        _cause(lines.path(node), lines.leaves_below(node), leaves, shares, text_of)
+        _cause(path, members, leaves, shares, times, text_of)
         for root in lines.children[0].values()
-        for node in lines.told(root)
-        if lines.share[node] >= WORTH
+        for path, members in _apart(lines, lines.told(root))
+        if float(shares.share[members].sum()) >= WORTH
     ]
     causes.sort(key=lambda c: (-c.share, c.frame))
     first = next((c for c in causes if c.activity in WAITS_FOR_GPU and wait_leads(c, causes[0])), None)
@@ -163,6 +171,15 @@ def told(
         causes.remove(first)
         causes.insert(0, first)
     return causes
+
+
+def _apart(lines: Lines, nodes: Sequence[int]) -> Iterator[tuple[tuple[Frame, ...], list[int]]]:
+    """The path to each of *nodes* and the leaves that it stands for, which no node before it does."""
+    taken: set[int] = set()
+    for node in nodes:
+        members = [leaf for leaf in lines.leaves_below(node) if leaf not in taken]
+        taken.update(members)
+        yield lines.path(node), members
 
 
 def wait_leads(wait: Cause, largest: Cause) -> bool:
@@ -179,6 +196,7 @@ def _cause(
     members: Sequence[int],
     leaves: Sequence[Meaning],
     shares: Shares,
+    times: FloatArray,
     text_of: TextOf,
 ) -> Cause:
     of: dict[Activity, float] = defaultdict(float)
@@ -186,8 +204,9 @@ def _cause(
         of[leaves[k].activity] += float(shares.share[k])
     replicates = np.minimum(shares.replicates[:, list(members)].sum(1), 1.0)
     low, high = np.quantile(replicates, (0.025, 0.975))
+    activity = max(of, key=lambda a: of[a])
     return Cause(
-        activity=max(of, key=lambda a: of[a]),
+        activity=activity,
         frame=path[-1],
         text=text_of(path[-1]),
         path=path,
@@ -196,4 +215,17 @@ def _cause(
         high=float(high),
         drained=min(1.0, float(shares.drained[list(members)].sum())),
         waited=min(1.0, float(shares.waited[list(members)].sum())),
+        may_wait=_may_wait(path, leaves, times, text_of) if activity == "synchronising" else 0.0,
     )
+
+
+def _may_wait(
+    path: tuple[Frame, ...], leaves: Sequence[Meaning], times: FloatArray, text_of: TextOf
+) -> float:
+    """The share of all time at other lines of the call of *path* that may wait for the GPU as well."""
+    beside = (
+        k
+        for k, leaf in enumerate(leaves)
+        if leaf.activity == "python" and len(leaf.path) == len(path) and leaf.path[:-1] == path[:-1]
+    )
+    return float(sum(times[k] for k in beside if may_wait(text_of(leaves[k].path[-1]))))

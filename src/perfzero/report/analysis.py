@@ -20,6 +20,7 @@ from perfzero.diagnose.gates import GPM_ONLY, NVML_ONLY
 from perfzero.diagnose.judge import judge
 from perfzero.diagnose.verdict import Diagnosis
 from perfzero.errors import BrokenRecording, NoRecording, UsageError
+from perfzero.report.after_reads import reads_first
 from perfzero.report.atomic import write_whole
 from perfzero.report.breakdown import FILE as BREAKDOWN_JSON
 from perfzero.report.breakdown import breakdown_json
@@ -99,7 +100,7 @@ def judged_report(path: Path | str) -> Report:
         judged.append(Judged(seen, explained(judge(seen), reason)))
     manifest = recording.manifest
     judged, unseen = with_host(recording, judged)
-    judged = [replace(j, diagnosis=by_lines(j.diagnosis, j.host)) for j in judged]
+    judged = [replace(j, diagnosis=reads_first(by_lines(j.diagnosis, j.host), j.host)) for j in judged]
     breakdowns, unread = broken_down(recording, {j.seen.gpu.index: j.seen for j in judged})
     conditions, unsettled = told_inside(breakdowns)
     inside = seen_inside(conditions, recording.looks, [gpu.index for gpu in recording.gpus])

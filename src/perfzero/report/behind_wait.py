@@ -29,13 +29,22 @@ def behind(causes: Sequence[Cause]) -> Cause | None:
     The line that the GPU waits for because the first of *causes* waits for it; None if there is none.
 
     What waits for others, such as a loader, would have to be waited for all the same, and what launches has
-    to be done. Nor is rest, such as that of a loop that polls, work that could be done elsewhere.
+    to be done. Nor is rest, such as that of a loop that polls, work that could be done elsewhere; and what
+    the call around the wait does beside it takes turns with it, maybe many times in a step.
     """
     if not causes or causes[0].activity != "synchronising":
         return None
     others = WAITS_FOR_GPU | WAITS_FOR_OTHERS | LAUNCHING | RESTS
     least = LIKELY * causes[0].share
-    return next((c for c in causes[1:] if c.activity not in others and c.share >= least), None)
+    above = causes[0].path[:-1]
+    return next(
+        (
+            c
+            for c in causes[1:]
+            if c.activity not in others and c.share >= least and c.path != above[: len(c.path)]
+        ),
+        None,
+    )
 
 
 def without_wait(wait: Cause, late: Cause, idle: float) -> tuple[float, float]:

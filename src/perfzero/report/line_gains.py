@@ -12,6 +12,8 @@ a few points. Of T, the time now, is left
             remedy leaves alone, or the line itself where it is done beside the GPU's work. Copies that
             nobody waits for are still made: at best they take what the link needs for their bytes, which
             is less than they take now where their source is not pinned
+            Beside a line that reads others may read as well (`Cause.may_wait`): at most their time goes too,
+            and the GPU's work is left
     c       a GPU that is never idle runs at a lower clock, and hosts change their pace (`PACE`)
 
 Where the board is at its power limit already, though the GPU is idle for a part of the time, it cannot take
@@ -206,6 +208,8 @@ def _line_gain(
             1 - max(0.0, part - STAGE_KNOWN) * taken.least,
         )
         taken, slower = Taken(), 1 / PACE[0]  # a loader that sets the pace with and without the remedy
+    if first.may_wait > 0 and taken == Taken():  # the GPU's own work takes its time whatever else waits
+        most = max(most, min(most + first.may_wait, whole))
     shortest = PACE[0] * max(1 - most * taken.most - (1 - whole) * taken.busy, floor[0])
     longest = max(PACE[1] * (1 - least * taken.least), slower * floor[1])
     share = percent(min(1.0, most / whole))

@@ -360,8 +360,10 @@ def with_lines(
     if host is None or first is None or first not in worth:
         return diagnosis
     alike = [cause for cause in host.causes if cause.activity == first.activity]
-    if sum(cause.share for cause in alike) < MOSTLY:
-        return diagnosis
+    theirs = min(1.0, sum(cause.share for cause in alike))
+    mostly = {
+        f.rule for f in diagnosis.findings if theirs >= MOSTLY or _has_most(f, theirs, first, diagnosis)
+    }
     lines = [first] if first.share >= MOSTLY else alike[:NAMED]
     late = behind(worth)
     sentence = say("seen_line", line=joined("join.semicolons", map(quoted, lines)))
@@ -369,6 +371,8 @@ def with_lines(
         sentence = joined("join.sentences", (sentence, say("seen_behind", line=quoted(late))))
 
     def change(told: Finding) -> Finding:
+        if told.rule not in mostly:
+            return told
         finding = _without_what_is_no_launching(told, host.causes, diagnosis.shares)
         computed = tuple(r for r in finding.remedies if late is not None and r.text == _ON_GPU)
         rest = tuple(r for r in finding.remedies if r not in computed)
@@ -379,6 +383,12 @@ def with_lines(
         return _with_line_gains(finding, advised, alike, late, diagnosis, seen or {}, lead=lead)
 
     return _changed(diagnosis, change)
+
+
+def _has_most(finding: Finding, share: float, first: Cause, diagnosis: Diagnosis) -> bool:
+    """Whether *finding* is of waits, of which lines that wait, with *share* of the idle time, have most."""
+    waits = finding.rule == "sync_bound" and first.activity in WAITS_FOR_GPU
+    return waits and share * without_kernels(diagnosis.shares) >= MOSTLY * finding.share
 
 
 def with_garbage(

@@ -31,6 +31,10 @@ VERDICTS: Mapping[str, str] = {
     "sync.maybe_slow": ", waiting (spinning counts) or in slow host code",
     "sync.main_thread": "main thread {main} of a core{maybe}",
     "sync.seen": "at {wait} the host waits until the GPU has nothing left to do",
+    "sync.emptied": (
+        "at {wait} the host waits until the GPU has nothing left to do: what it launches after that finds an "
+        "empty queue, and is late"
+    ),
     "sync.in_turns": (
         "at {wait} the host waits until the GPU has nothing left to do, and only then comes to {late}: they "
         "work in turns"

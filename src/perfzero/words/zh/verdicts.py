@@ -29,6 +29,7 @@ VERDICTS: Mapping[str, str] = {
     "sync.maybe_slow": "，或在等待（自旋也算），或在执行较慢的主机端代码",
     "sync.main_thread": "主线程占单核的 {main}{maybe}",
     "sync.seen": "在 {wait}，主机端一直等到 GPU 无事可做",
+    "sync.emptied": "在 {wait}，主机端一直等到 GPU 无事可做：其后启动的内核面对的是空队列，因而都来得太晚",
     "sync.in_turns": "在 {wait}，主机端一直等到 GPU 无事可做，然后才到 {late}：两者轮流工作",
     "sync.title": "主机端与 GPU 有 {idle} 的时间在互相等待。",
     "gain.queue_waits_can_go": "等待时间的五分之一到几乎全部可以避免或填满",
