@@ -196,7 +196,7 @@ def graph(e: Evidence, idle: float) -> tuple[Gain, str | None]:
 
     A graph closes the gaps, and it shortens the kernels too: launched one by one, a tiny kernel is
     active for longer than it works. At best kernel follows kernel every max(`GRAPH_KERNEL_S`,
-    active time - `LAUNCH_RAMP_S`); at least a quarter of that is spared, and all but a few of the gaps.
+    active time - `LAUNCH_RAMP_S`); at least half of that is spared, and all but a few of the gaps.
     """
     kernel = e.mean_kernel_s
     shortest = max(GRAPH_KERNEL_S, kernel - LAUNCH_RAMP_S)

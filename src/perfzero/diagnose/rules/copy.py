@@ -18,6 +18,7 @@ from perfzero.diagnose.thresholds import (
     COPY_ALONE,
     COPY_FULL,
     ENGINE_WAITS,
+    EXCHANGED,
     IDLE_BAD,
     IDLE_WATCH,
     LINK_FULL,
@@ -26,6 +27,7 @@ from perfzero.diagnose.thresholds import (
     RECOVER_COPY,
     RECOVER_KEPT,
     RECOVER_LESS,
+    RECOVER_SELDOM,
     RECOVER_STAGING,
     STAGING_VARIES,
 )
@@ -145,15 +147,18 @@ def transfer_bound(e: Evidence) -> Finding | None:
     kept = full and reads is None and share >= LINK_FULL.value
     if kept and e.split is not None:
         concerned = max(concerned, e.split.interval("copy")[1])
+    seldom = not full and goes_and_returns(e)
     expected, stopped = gain.expect(
         e,
         concerned,
-        recovered=RECOVER_KEPT if kept else RECOVER_COPY,
-        traffic={"pcie": 0.0} if full else None,
+        recovered=RECOVER_KEPT if kept else RECOVER_SELDOM if seldom else RECOVER_COPY,
+        traffic={"pcie": 0.0} if full else {"pcie": 1.0 / EXCHANGED} if seldom else None,
         assumption=say("gain.in_device_memory")
         if reads is not None
         else say("gain.not_copied")
-        if full or goes_and_returns(e)
+        if full
+        else say("gain.exchanged", batches=EXCHANGED)
+        if seldom
         else say("gain.overlapped"),
     )
     # Kernels that wait for a full link are counted as latency, and what is left still waits for it.

@@ -232,6 +232,7 @@ VERDICTS: Mapping[str, str] = {
     "transfer.from_gpu": "copies from the GPU run at {rate}",
     "gain.in_device_memory": "the data lies in device memory",
     "gain.not_copied": "the bytes need not be copied",
+    "gain.exchanged": "copied once for {batches} batches",
     "gain.half_not_copied": "half of the bytes at least need not be copied, at most all",
     "gain.overlapped": "copies are overlapped with work",
     "transfer.title": "Copies between host and GPU hold it up {share} of the time.",

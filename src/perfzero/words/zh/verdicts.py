@@ -161,6 +161,7 @@ VERDICTS: Mapping[str, str] = {
     "transfer.from_gpu": "从 GPU 出来的拷贝速率为 {rate}",
     "gain.in_device_memory": "数据改放在显存里",
     "gain.not_copied": "这些数据不必拷贝",
+    "gain.exchanged": "每 {batches} 批只拷贝一次",
     "gain.half_not_copied": "至少一半的数据不必拷贝，最多全部不必拷贝",
     "gain.overlapped": "拷贝与计算重叠",
     "transfer.title": "GPU 有 {share} 的时间被主机与 GPU 之间的拷贝拖住。",
