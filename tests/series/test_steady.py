@@ -272,6 +272,39 @@ def test_a_work_before_the_last_is_dropped_and_told():
     assert found.other_s == pytest.approx(40.0, abs=1.0)
 
 
+def paced(*parts: tuple[float, float], **more: float) -> Samples:
+    """A program whose host lets the GPU work for *pace* of its time: parts of (seconds, pace)."""
+    work = {"gr_active": 0.95, "sm_active": 0.6, "tensor_active": 0.3}
+    phases = [Phase(s, {n: level * pace for n, level in work.items()}) for s, pace in parts]
+    phases[-1] = Phase(phases[-1].seconds, {**phases[-1].levels, **more})
+    seconds = sum(s for s, _ in parts)
+    return signal(phases, start_ns=START_NS, end_ns=START_NS + round(seconds * SECOND_NS), period_ns=10**8)
+
+
+def test_a_host_that_becomes_slower_by_a_step_has_not_warmed_up():
+    """Twenty seconds, and ten in which all rates are at 0.8 of what they were."""
+    found = kind_of(paced((20.0, 0.4), (10.0, 0.32)), 30)
+
+    assert (found.how, found.kind, found.dropped_s) == ("stable", "steady", 0.0)
+    assert found.changed == pytest.approx(0.13, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("parts", "more"),
+    [
+        (((20.0, 0.32), (10.0, 0.4)), {}),  # faster: it may have warmed up
+        (((10.0, 0.4), (20.0, 0.32)), {}),  # for longer: the first may have been another work
+        (((20.0, 0.4), (10.0, 0.25)), {}),  # no host changes so much by itself
+        (((20.0, 0.4), (10.0, 0.32)), {"tensor_active": 0.2}),  # other work
+    ],
+)
+def test_what_becomes_faster_or_other_work_or_stays_is_judged_alone(parts, more):
+    found = kind_of(paced(*parts, **more), 30)
+
+    assert found.how == "stable"
+    assert found.dropped_s == pytest.approx(parts[0][0], abs=1.0)
+
+
 def test_without_another_level_before_nothing_is_told():
     assert stretch_of(observe([BUSY], seconds=40)).other_s == 0.0
 

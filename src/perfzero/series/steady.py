@@ -11,6 +11,11 @@ after Barrett et al. 2017, "Virtual machine warmup blows hot and cold":
     cyclic     levels that take turns (training and evaluation): whole cycles are judged
     slow_down  one level that sinks by `SLOWER` or more all the time (heat, a leak)
 
+A program that does the same at a slower pace is still at work: where the last piece has all rates of those
+before it, each by one factor, and they are together as long as it, no warm-up ended in between. Hosts change
+their pace so, by a tenth to a third within seconds, and a GPU that waits for its host follows. One that gets
+faster may have warmed up.
+
 A piece is entered where its means first come within `NEAR_LEVEL` of its level, so that clocks that
 still rise are warm-up. Where the last piece will not do, the band of the second half of the recording
 is tried: means that stay between the same bounds are steady, whatever they do there. Where that fails
@@ -34,7 +39,16 @@ import numpy as np
 
 from perfzero.counters import BY_NAME
 from perfzero.limits import CHOICE, H200, Limit
-from perfzero.series.segments import BAND, BAND_RELATIVE, Piece, alike, comparable, level_pieces, median
+from perfzero.series.segments import (
+    BAND,
+    BAND_RELATIVE,
+    NOISE,
+    Piece,
+    alike,
+    comparable,
+    level_pieces,
+    median,
+)
 from perfzero.values import FloatArray, IntArray, Samples
 
 BIN_NS = 1_000_000_000
@@ -65,6 +79,12 @@ NEAR_LEVEL: Annotated[float, Limit("ratio", CHOICE)] = 0.03
 
 SLOWER: Annotated[float, Limit("ratio", CHOICE)] = 0.05
 """A rate that sinks by 5 % within the stretch, and steadily, is a slow-down: more than clocks wander."""
+
+PACE: Annotated[float, Limit("ratio", H200)] = 0.75
+"""
+A pace that has sunk to this share is still the host's own: the launches of a program on an H200 went on at
+0.80 of what they had been for 17 s, with the same share of each pipe in its activity.
+"""
 
 PARTS: Annotated[int, Limit("count", CHOICE)] = 10
 """In so many parts of the stretch a trend has to show itself ..."""
@@ -347,6 +367,7 @@ def _by_pieces(at: IntArray, means: FloatArray, activity: FloatArray, *, stepped
     if sinking is not None:
         first, last = sinking.first, sinking.last
         return _Rows(first, last, "slow_down", _change(means[first:last]), _other_s(at, pieces, first))
+    pieces = _at_another_pace(means, pieces)
     labels = [p.label for p in pieces]
     begin = labels.index(labels[-1])
     # Of the levels that it has gone through since, it is at work in the one where it spends most time.
@@ -394,6 +415,31 @@ def _sinking(means: FloatArray, pieces: list[Piece], *, stepped: bool) -> Piece 
         begin -= 1
     whole = Piece(pieces[begin].first, pieces[-1].last, pieces[-1].label)
     return whole if _slows_down(means[whole.first : whole.last], stepped=stepped) else None
+
+
+def _at_another_pace(means: FloatArray, pieces: list[Piece]) -> list[Piece]:
+    """*pieces*, the last one joined to those before it that did the same, no slower and for longer."""
+    last, begin = pieces[-1], len(pieces) - 1
+    level = median(means[last.first : last.last])
+    while begin > 0 and _slower(median(means[pieces[begin - 1].first : pieces[begin - 1].last]), level):
+        begin -= 1
+    before = pieces[begin:-1]
+    if not before or sum(map(len, before)) < len(last):
+        return pieces
+    longest = max(before, key=len)
+    return [*pieces[:begin], Piece(before[0].first, last.last, longest.label)]
+
+
+def _slower(one: FloatArray, other: FloatArray) -> bool:
+    """Whether the *other* level is *one* by one factor from `PACE` to 1; GR activity comes first."""
+    if not one[0] > 0:
+        return False
+    factor = float(other[0] / one[0])
+    room = np.maximum(NOISE, BAND_RELATIVE * np.abs(other))
+    apart = np.abs(other - factor * one)
+    # Of activity alone any change is one by a factor: others have to say that it is the same work.
+    tells = int((np.abs(other[1:]) > room[1:]).sum()) > 0
+    return PACE <= factor <= 1.0 and tells and bool(np.all(np.isnan(apart) | (apart <= room)))
 
 
 def _without_ending(pieces: list[Piece], activity: FloatArray, *, count: int) -> list[Piece]:
