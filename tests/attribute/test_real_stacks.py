@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from perfzero.attribute.host_activity import Activity
-from perfzero.attribute.lines import FIRST, LIKELY, wait_leads
+from perfzero.attribute.lines import FIRST, FREE, LIKELY, wait_leads
 from perfzero.attribute.stacks import Cause, HostCauses, host_causes
 from perfzero.stacks import Frame
 from perfzero.store.reader import open_recording
@@ -95,9 +95,9 @@ def test_a_wait_comes_before_the_work_that_is_late_for_it() -> None:
     assert work.waited < 0.1
 
 
-def cause(activity: Activity, share: float, high: float) -> Cause:
+def cause(activity: Activity, share: float, high: float, text: str = "") -> Cause:
     frame = Frame("train.py", 1, "main")
-    return Cause(activity, frame, "", (frame,), share, 0.0, high, share)
+    return Cause(activity, frame, text, (frame,), share, 0.0, high, share)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +120,23 @@ def test_a_wait_that_may_lead_does_not_lead_a_loader_which_is_waited_for_without
 
     assert not wait_leads(may_lead, cause("loader", 1.0, 1.0))
     assert wait_leads(cause("synchronising", FIRST, 1.0), cause("loader", 1.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "share", "leads"),
+    [
+        ("torch.cuda.synchronize()", FREE, True),
+        ("torch.cuda.synchronize()", FREE - 0.01, False),
+        ("loss.item()", FREE, False),
+    ],
+)
+def test_a_wait_that_reads_nothing_leads_with_less_for_it_costs_nothing_to_leave_out(
+    text: str, share: float, leads: bool
+) -> None:
+    wait = cause("synchronising", share, share, text)
+
+    assert wait_leads(wait, cause("python", 1.0, 1.0)) is leads
+    assert not wait_leads(wait, cause("loader", 1.0, 1.0))
 
 
 @pytest.mark.parametrize("name", ["willow", "yew", "yew_ahead"])

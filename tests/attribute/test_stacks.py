@@ -259,6 +259,24 @@ def test_lines_of_a_function_that_is_called_in_each_step_are_told_as_the_call() 
     assert [(c.frame.file, c.frame.line) for c in found.causes] == [("/job/train.py", 12)]
 
 
+def test_a_line_of_a_function_that_several_lines_call_is_one_place() -> None:
+    """Two calls of `now`, each of whose waits has half of the idle time."""
+    wait = Frame("/job/train.py", 20, "now")
+    found = told(
+        [
+            (at(12, wait), 10, [(0, 10)]),
+            (at(14), 5, []),
+            (at(15, wait), 10, [(0, 10)]),
+            (at(16), 5, []),
+        ]
+    )
+    waits = [c for c in found.causes if c.activity == "synchronising"]
+
+    assert [(c.frame, c.frame in c.path) for c in waits] == [(wait, True)]
+    assert waits[0].share == pytest.approx(1.0, abs=0.1)
+    assert waits[0].waited == pytest.approx(2 / 3, abs=0.05)
+
+
 def test_a_line_that_has_nearly_all_of_a_call_is_told_itself() -> None:
     inner = [Frame("/job/text.py", line, "encode") for line in (5, 6)]
     found = told([(at(12, inner[0]), 19, []), (at(12, inner[1]), 1, []), (at(14, CALL), 8, [(0, 8)])])

@@ -45,7 +45,9 @@ def surely(text: str) -> bool:
         ("if loss > 3:", "condition"),
         ("assert torch.isfinite(y)", "condition"),
         ("if x.is_nonzero():", "value"),
-        ("torch.cuda.synchronize()", "value"),
+        ("torch.cuda.synchronize()", "nothing"),
+        ("stream.synchronize()", "nothing"),
+        ("torch.cuda.synchronize(); print(loss.item())", "value"),
     ],
 )
 def test_what_is_written_as_nothing_else_is_waits(text: str, wait: Wait) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from perfzero.attribute.causes import Cause, HostCauses
 from perfzero.attribute.host_activity import Activity
 from perfzero.diagnose.verdict import Diagnosis, Finding, Remedy
-from perfzero.report.garbage import FEWEST, MOSTLY, NAMED_OTHERWISE, without_garbage
+from perfzero.report.garbage import FEWEST, KNOWN, MOSTLY, NAMED_OTHERWISE, OFTEN, Pauses, without_garbage
 from perfzero.report.line_gains import PACE
 from perfzero.report.settled import with_garbage
 from perfzero.stacks import Frame
@@ -65,6 +66,61 @@ def test_it_gains_no_more_than_the_stalls_take(starved: Diagnosis) -> None:
     gain = told.remedies[0].gain
     assert gain is not None
     assert gain.high == pytest.approx(1 / (PACE[0] * 0.6))
+
+
+def often(lasts_s: float, *, activity: Activity = "python", share: float = 0.99) -> Cause:
+    frame = Frame("/home/me/train.py", 14, "main")
+    return Cause(activity, frame, "a line", (frame,), share, share, share, 0.0, lasts_s=lasts_s)
+
+
+PAUSES = Pauses((0.38, 0.4, 0.42, 0.38), 3.2)
+
+
+def test_pauses_as_long_as_collections_at_a_line_that_takes_a_moment_are_the_collectors(
+    starved: Diagnosis,
+) -> None:
+    """Half of 3.2 s, in pauses of 0.4 s: of each as much as a collection takes, which is 0.39 s."""
+    finding = replace(
+        stalls(starved, rule="host_starved", share=0.5),
+        confidence=0.4,
+        because=(say("idle.in_pauses", paused="97 %", length="200 ms"), "an empty queue"),
+    )
+    told = without_garbage(finding, [look(0.39, 0.39)], often(0.1), pauses=PAUSES)
+
+    assert told is not None
+    gain = told.remedies[0].gain
+    assert gain is not None
+    assert gain.low == pytest.approx(1 / (PACE[1] * (1 - 1.54 / 3.2)))
+    assert gain.high == pytest.approx(1 / (PACE[0] * 0.5))
+    assert told.confidence == KNOWN
+    assert told.because[0].startswith("96 % of this time")
+    assert "at train.py:14," in told.because[0]
+    assert told.because[1:] == ("an empty queue",)
+
+
+@pytest.mark.parametrize(
+    ("line", "pauses"),
+    [
+        (often(0.39 / OFTEN + 0.001), PAUSES),  # a call that takes as long each time that it comes
+        (often(math.nan), PAUSES),
+        (often(0.1, share=MOSTLY - 0.01), PAUSES),
+        (often(0.1, activity="network"), PAUSES),
+        (often(0.1), Pauses((0.15,) * 10, 3.2)),  # pauses of another length
+        (often(0.1), Pauses((0.38, 0.4), 3.2)),  # and too few
+        (often(0.1), None),
+        (None, PAUSES),
+    ],
+)
+def test_without_one_of_the_witnesses_the_least_is_nothing(
+    starved: Diagnosis, line: Cause | None, pauses: Pauses | None
+) -> None:
+    finding = replace(stalls(starved, rule="host_starved", share=0.5), confidence=0.4)
+    told = without_garbage(finding, [look(0.39, 0.39)], line, pauses=pauses)
+
+    assert told is not None
+    assert told.remedies[0].gain is not None
+    assert told.remedies[0].gain.low == 1.0
+    assert (told.confidence, told.because) == (0.4, finding.because)
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,6 @@ def test_a_host_that_launches_for_milliseconds_on_one_core_may_time_algorithms(
         ("y = torch.linalg.solve(a, b)", "try.unchecked"),
         ("y = torch.add(x, y, alpha=scale)", "try.factor_on_gpu"),
         ("loss.item()", ""),
-        ("torch.cuda.synchronize()", ""),
     ],
 )
 def test_beside_reading_less_it_is_told_what_to_write_instead(
@@ -242,6 +241,18 @@ def test_beside_reading_less_it_is_told_what_to_write_instead(
     assert texts(told(starved, "queue_wait", known, OTHER)) == ["Other."]
     copies = replace(known, causes=tuple(replace(cause, activity="copying") for cause in known.causes))
     assert texts(told(starved, "sync_bound", copies, read_less, OTHER))[1:] == ["Other."]
+
+
+@pytest.mark.parametrize("text", ["torch.cuda.synchronize()", "end.synchronize()", "y.block_until_ready()"])
+def test_a_wait_that_reads_nothing_is_left_out_and_not_read_less_of(starved: Diagnosis, text: str) -> None:
+    known = host("synchronising")
+    known = replace(known, causes=tuple(replace(cause, text=text) for cause in known.causes))
+    expected = [say("try.leave_out_wait"), "Other."]
+
+    for rule, own in (("host_starved", LOOK), ("sync_bound", Remedy(say("try.read_less")))):
+        remedies = told(starved, rule, known, own, OTHER)
+        assert texts(remedies) == expected
+        assert remedies[0].needs == (say("need.only_a_clock"),)
 
 
 @pytest.mark.parametrize(

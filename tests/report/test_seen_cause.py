@@ -103,6 +103,15 @@ def test_work_that_comes_first_leaves_a_late_host_its_name(starved: Diagnosis) -
     assert told(late(starved, periodic_stall=0.6), line("synchronising", 0.9)) == [("periodic_stall", 0.6)]
 
 
+def test_a_wait_and_the_longer_work_behind_it_explain_the_time_together(starved: Diagnosis) -> None:
+    """A host that works for 0.7 of the time, a GPU for 0.4: the wait has 0.45 of the idle time."""
+    causes = (line("synchronising", 0.45, waited=0.3), line("python", 0.86, number=50))
+    before = late(starved, host_starved=0.6)
+
+    assert told(before, *causes) == [("sync_bound", 0.6)]
+    assert told(before, causes[0]) == [("host_starved", 0.6)]
+
+
 @pytest.mark.parametrize(
     ("fact", "least"), [("host_throttled", THROTTLED.value), ("host_runqueue_wait", RUNQUEUE.value)]
 )

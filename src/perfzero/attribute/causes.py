@@ -27,9 +27,10 @@ class Cause:
     `share` of the idle time would be gone without it, with its 95 % interval; `drained` is the part of it
     that comes after the line, because it waited for the GPU. `path` leads from the program's first line to
     `frame`. `stages` says what the workers did, where the line waits for a DataLoader. `waited`: the share of
-    all time in which the host is at the line and the GPU works, which is what a wait for the GPU costs it.
-    `may_wait`: the share of all time in which it is at other lines of the same call that wait for the GPU as
-    well if what they are about lies there; of a line that waits.
+    all time in which the host is at the line and the GPU works, of a wait for the GPU also until the host
+    goes on: that is what the wait costs it. `may_wait`: the share of all time in which it is at other lines
+    of the same call that wait for the GPU as well if what they are about lies there; of a line that waits.
+    `lasts_s`: how long it stays at the line each time, on average; NaN where that is not known.
     """
 
     activity: Activity
@@ -43,6 +44,7 @@ class Cause:
     stages: tuple[StageShare, ...] = ()
     waited: float = 0.0
     may_wait: float = 0.0
+    lasts_s: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)

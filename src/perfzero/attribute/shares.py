@@ -83,7 +83,7 @@ class Shares:
     The share of the idle time of each leaf, and of `REPLICATES` resampled sets of blocks.
 
     `share`, `drained` have shape (leaves,), `replicates` (REPLICATES, leaves). `waited` (leaves,): the share
-    of all time in which the host is there while the GPU works.
+    of all time in which the host is there while the GPU works, or still is when it has nothing left to do.
     """
 
     def __init__(
@@ -122,7 +122,9 @@ class Shares:
             self._sum(shifted.where(np.isfinite(idle.at(shifted.time_ns))), idle, looks)
             if k == 0:
                 self.share, self.drained = self._shares(np.ones(self._blocks))
-                self.waited = self._busy.sum(0) / max(moments.count, 1.0)
+                # A wait is over when the GPU is through, and the host hears of it a little later.
+                heard = np.where(self._waits, self._in_gap.sum(0), 0.0)
+                self.waited = (self._busy.sum(0) + heard) / max(moments.count, 1.0)
             replicates += [self._shares(w.astype(np.float64))[0] for w in weights[k :: len(CLOCKS)]]
         self.replicates = np.array(replicates)
 

@@ -27,10 +27,11 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal
 
-Wait = Literal["size", "condition", "check", "answer", "factor", "value"]
+Wait = Literal["size", "condition", "check", "answer", "factor", "value", "nothing"]
 """
 What is waited for: the size of a result, a truth that an `if` is about, whether a factorisation worked,
-whether two tensors are the same, a factor that a call takes as a number, or another value that is read.
+whether two tensors are the same, a factor that a call takes as a number, or another value that is read. Or
+nothing: only for the GPU to be through.
 """
 
 FACTORISATIONS = (
@@ -56,6 +57,7 @@ SURE: Mapping[Wait, Sequence[str]] = MappingProxyType(
         ),
         "answer": (r"\btorch\.(equal|allclose)\(",),
         "value": (r"\.is_nonzero\(\)",),
+        "nothing": (r"^(?!.*\.(item|tolist|cpu|numpy)\().*\b(synchronize|block_until_ready)\(",),
     }
 )
 """As a regular expression, of which any that fits a line is enough."""

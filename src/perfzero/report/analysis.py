@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from perfzero import text
+from perfzero.attribute.idle import idle_time
 from perfzero.attribute.parts import Condition, Topic
 from perfzero.attribute.stacks import LEAST_SAMPLES, HostCauses, host_causes
 from perfzero.diagnose.gates import GPM_ONLY, NVML_ONLY
@@ -26,7 +27,7 @@ from perfzero.report.breakdown import FILE as BREAKDOWN_JSON
 from perfzero.report.breakdown import breakdown_json
 from perfzero.report.build import Judged, build
 from perfzero.report.csv_files import summary, timeline
-from perfzero.report.garbage import stalls_seen, without_garbage
+from perfzero.report.garbage import Pauses, stalls_seen, without_garbage
 from perfzero.report.html import html
 from perfzero.report.json_file import to_json
 from perfzero.report.launching import by_lines
@@ -47,7 +48,7 @@ from perfzero.report.settled import (
 from perfzero.stacks import HostStacks
 from perfzero.store.reader import Recording, open_recording
 from perfzero.store.stacks import read_stacks
-from perfzero.values import Look
+from perfzero.values import Look, Observation
 from perfzero.words.said import clause, first_line, listed, say
 
 REPORT_JSON = "report.json"
@@ -111,7 +112,9 @@ def judged_report(path: Path | str) -> Report:
     told = [_named(d, j, recording.looks, gpus) for j, d in zip(judged, told, strict=True)]
     told = [with_lines(d, j.host, inside[j.seen.gpu.index]) for j, d in zip(judged, told, strict=True)]
     told = [
-        with_garbage(d, recording.looks, j.seen.gpu.index, gpus, j.host)
+        with_garbage(
+            d, recording.looks, j.seen.gpu.index, gpus, j.host, pauses_of(j.seen, d, recording.looks)
+        )
         for j, d in zip(judged, told, strict=True)
     ]
     told = [with_next_limits(d, inside[j.seen.gpu.index]) for j, d in zip(judged, told, strict=True)]
@@ -130,6 +133,20 @@ def judged_report(path: Path | str) -> Report:
         breakdowns=breakdowns,
         looked_at={look.file: look.gpus for look in recording.looks if look.file},
     )
+
+
+def pauses_of(seen: Observation, diagnosis: Diagnosis, looks: Sequence[Look]) -> Pauses | None:
+    """
+    The pauses of the GPU in what *diagnosis* judged of *seen*; None where it could not tell them, and where
+    none of *looks* saw a collection to be held against them.
+    """
+    if not any(look.collections for look in looks):
+        return None
+    steady = diagnosis.steady
+    idle = idle_time(seen.pm, start_ns=steady.start_ns, end_ns=steady.end_ns)
+    if idle is None:
+        return None
+    return Pauses([ns / 1e9 for ns in (idle.end_ns - idle.start_ns).tolist()], idle.covered_s)
 
 
 def _named(diagnosis: Diagnosis, judged: Judged, looks: Sequence[Look], gpus: Sequence[int]) -> Diagnosis:

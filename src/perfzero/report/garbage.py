@@ -17,6 +17,11 @@ the collector's. So what is gained may be nothing, and at most all of the stalls
 much of the time as they do. How often they come is known to one more or less. The rest keeps its pace, as in
 `line_gains`.
 
+That doubt is gone where counters and stacks tell the same. Pauses of the GPU that are about as long as the
+collections are stalls by these, for so much of each as a collection takes; and a line of the program to which
+the host comes several times for each stall takes a moment as a rule, so what stalls it now and then is none
+of its own calls. Then the least is what such pauses take, and the finding is likely at least.
+
 Where Python does not collect by itself, those seen are the program's own, and nothing is told. Nor is it
 where stacks show most of the idle time at a line that calls the collector, or that saves a checkpoint:
 pickling makes objects and holds the GIL.
@@ -25,18 +30,19 @@ pickling makes objects and holds the GIL.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from perfzero.attribute.causes import Cause
-from perfzero.attribute.host_activity import Activity
+from perfzero.attribute.host_activity import LAUNCHING, Activity
 from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Remedy
 from perfzero.limits import CHOICE, Limit
+from perfzero.report.host_lines import place
 from perfzero.report.line_gains import PACE
 from perfzero.series.rare import ALIKE
 from perfzero.text import duration, percent
 from perfzero.values import FullCollection, Look
-from perfzero.words.said import say
+from perfzero.words.said import Said, say
 
 FEWEST: Annotated[float, Limit("count", CHOICE)] = 2.0
 """
@@ -47,6 +53,15 @@ took as long as those stalls.
 MOSTLY: Annotated[float, Limit("ratio", CHOICE)] = 0.5
 """Of the time that is told of: a collector that takes less explains less than half of it."""
 
+OFTEN: Annotated[float, Limit("count", CHOICE)] = 3.0
+"""
+Times that the host comes to a line for each collection, at which the line is not what takes so long: of a
+call that is as long each time it is one. An H200's host came to one 5.4 times (f04 of docs/zoo.md).
+"""
+
+KNOWN: Annotated[float, Limit("ratio", CHOICE)] = 0.7
+"""Confidence, at least, where counters, stacks and the look tell the same: likely."""
+
 NAMED_OTHERWISE: frozenset[Activity] = frozenset({"garbage collection", "checkpoint"})
 """What a line does beside which the collector explains nothing more."""
 
@@ -55,14 +70,32 @@ RULES = frozenset({"periodic_stall", "host_starved"})
 FREEZE = say("try.freeze_gc")
 
 
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """How long the GPU's pauses are, of those that were seen in `judged_s` seconds."""
+
+    lengths_s: Sequence[float] = ()
+    judged_s: float = 0.0
+
+    def alike(self, length_s: float) -> float:
+        """Of all time, in pauses about as long as *length_s*, and no more than that of each."""
+        like = (min(p, length_s) for p in self.lengths_s if max(p, length_s) <= ALIKE * min(p, length_s))
+        return sum(like) / self.judged_s if self.judged_s > 0 else 0.0
+
+
 def without_garbage(
-    finding: Finding, looks: Sequence[Look], first: Cause | None = None, *, stalls_s: Sequence[float] = ()
+    finding: Finding,
+    looks: Sequence[Look],
+    first: Cause | None = None,
+    *,
+    stalls_s: Sequence[float] = (),
+    pauses: Pauses | None = None,
 ) -> Finding | None:
     """
     *finding* with what the collector was seen to do in *looks*, of one GPU; None where that is not it.
 
     *first*: the line that the GPU waits for most, if stacks show one. *stalls_s*: how long the stalls are
-    that counters saw.
+    that counters saw. *pauses*: those of the GPU, stalls or not.
     """
     if first is not None and first.activity in NAMED_OTHERWISE and first.share >= MOSTLY:
         return None
@@ -88,19 +121,35 @@ def without_garbage(
         if many >= FEWEST
         else say("seen_collection", seconds=seconds, length=length)
     )
-    gain = _gain(finding.share, part, many)
+    sure = min(finding.share, (pauses or Pauses()).alike(_median(look.collections)))
+    if sure < MOSTLY * finding.share or not _comes_often(first, _median(look.collections)):
+        sure = 0.0
+    gain = _gain(finding.share, part, many, sure)
     before = next(
         (r for r in finding.remedies if r.text == FREEZE), Remedy(FREEZE, (), say("worked.stalls_vanish"))
     )
     remedy = replace(before, needs=(say("need.collects_itself"),), seen=seen, gain=gain)
     rest = tuple(r for r in finding.remedies if r is not before)
-    return replace(finding, remedies=(remedy, *rest))
+    advised = replace(finding, remedies=(remedy, *rest))
+    if first is None or not sure > 0:
+        return advised
+    witnessed = say("seen_pauses_alike", share=percent(sure / finding.share), line=place(first.frame))
+    answered = [r for r in finding.because if isinstance(r, Said) and r.key == "idle.in_pauses"]
+    because = (witnessed, *(r for r in finding.because if r not in answered))
+    return replace(advised, because=because, confidence=max(finding.confidence, KNOWN))
 
 
 def stalls_seen(diagnosis: Diagnosis) -> list[float]:
     """How long each stall was that counters saw, in seconds."""
     rare = () if diagnosis.picture is None else diagnosis.picture.rare
     return [float(end - start) / 1e9 for nature, at in rare if nature == "stall" for start, end in at]
+
+
+def _comes_often(line: Cause | None, length_s: float) -> bool:
+    """Whether *line* is one of the program's own at which the host is too often for stalls of *length_s*."""
+    if line is None or line.activity not in LAUNCHING | {"python"} or line.share < MOSTLY:
+        return False
+    return line.lasts_s * OFTEN <= length_s
 
 
 def _lasts(collections: Sequence[FullCollection], stalls_s: Sequence[float]) -> bool:
@@ -121,7 +170,10 @@ def _median(collections: Sequence[FullCollection]) -> float:
     return lengths[len(lengths) // 2]
 
 
-def _gain(share: float, part: float, many: int) -> Gain:
-    most = share * min(1.0, part / share * (many + 1) / many)
-    text = say("gain.without_collections", share=percent(most / share))
-    return Gain(1.0, max(1.0, 1 / (PACE[0] * (1 - most))), text)
+def _gain(share: float, part: float, many: int, sure: float) -> Gain:
+    """*sure*: of all time, what is known to be the collector's."""
+    most = max(sure, share * min(1.0, part / share * (many + 1) / many))
+    least = max(1.0, 1 / (PACE[1] * (1 - sure)))
+    key = "gain.without_pauses" if sure > 0 else "gain.without_collections"
+    text = say(key, least=percent(sure / share), share=percent(most / share))
+    return Gain(least, max(least, 1 / (PACE[0] * (1 - most))), text)

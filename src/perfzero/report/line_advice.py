@@ -13,13 +13,14 @@ time, the first line does one of the activities, and what else is known agrees:
     picking            single samples are taken out of what lies in memory, and put together again
     copying            the line copies to the GPU and waits for that: nothing is read back there
     checkpoint         a checkpoint is saved, though not so rarely that it is a stall
+    garbage collection the program collects garbage itself, in steps, though Python does where it has to
     allocator          the program gives device memory back within its loop
     compiling          the program compiles while it works
     gil                another thread holds it, whatever else the host is found to be late with
     launching          whole milliseconds without work, though a launch takes microseconds: cuDNN may be
                        timing its algorithms for another size of images, in calls that are not seen to
     synchronising      what is waited for (`attribute/waits.py`) says what is to be written instead: the size
-                       of a result, a truth, whether a factorisation worked
+                       of a result, a truth, whether a factorisation worked. A wait that reads nothing can go
     python             between two steps the host works on what the GPU has computed, or on what it will need
 
 Left out, since stacks do not show it: garbage collection that Python starts by itself, which shows as the
@@ -149,8 +150,16 @@ ADVICE: tuple[Advice, ...] = (
         frozenset({"sync_bound", "host_starved"}), frozenset({"copying"}), "instead", _copies_to_gpu,
     ),
     Advice(
+        Remedy(say("try.collect_rarely"), (), _GPU_UP),
+        frozenset({"sync_bound", "host_starved"}), frozenset({"garbage collection"}), "instead",
+    ),
+    Advice(
         Remedy(say("try.checkpoint_thread"), (), _GPU_UP),
         frozenset({"sync_bound", "host_starved"}), frozenset({"checkpoint"}),
+    ),
+    Advice(
+        Remedy(say("try.leave_out_wait"), (say("need.only_a_clock"),), _GPU_UP),
+        frozenset({"sync_bound", "host_starved"}), frozenset({"synchronising"}), "instead", _for("nothing"),
     ),
     *(
         Advice(

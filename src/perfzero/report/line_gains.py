@@ -95,6 +95,8 @@ TAKEN: Mapping[str, Taken] = {
         map(say, ("try.fixed_size", "try.decide_on_gpu", "try.keep_answer", "try.unchecked")), Taken()
     ),
     say("try.factor_on_gpu"): Taken(),
+    say("try.leave_out_wait"): Taken(),
+    say("try.collect_rarely"): Taken(),
     say("try.copy_without_waiting"): Taken(copies=True),
     say("try.compute_on_gpu"): Taken(0.9),  # the GPU has its own part of it then
     say("try.less_at_line"): Taken(0.9),
@@ -108,7 +110,7 @@ TAKEN: Mapping[str, Taken] = {
 }
 """By the remedy's text. A remedy that is not here has the gain that counters tell, or none."""
 
-_OF_THE_WORK = frozenset({say("try.overlap_line"), say("try.compute_on_gpu"), say("try.less_at_line")})
+_OF_THE_WORK = frozenset({say("try.compute_on_gpu"), say("try.less_at_line")})
 """Remedies for what the host does, not for a wait before that."""
 
 _UPDATES = re.compile(r"\b\w*opt(im\w*)?\.step\(|\bscaler\.step\(")
@@ -184,15 +186,15 @@ def _line_gain(
     taken = TAKEN.get(remedy)
     if taken is None:
         return None
+    if late is not None and (taken == Taken() or taken.beside):
+        shortest, longest = without_wait(causes[0], late, whole)
+        low, high = 1 / (PACE[1] * longest), 1 / (PACE[0] * shortest)
+        return Gain(max(1.0, low), max(1.0, high), say("gain.in_turns"))
     if late is not None and remedy in _OF_THE_WORK:
         causes = [late]
     first = causes[0]
     if first.activity in LAUNCHING and not _moves_work(remedy):
         return None
-    if late is not None and first is not late and taken == Taken():
-        shortest, longest = without_wait(first, late, whole)
-        low, high = 1 / (PACE[1] * longest), 1 / (PACE[0] * shortest)
-        return Gain(max(1.0, low), max(1.0, high), say("gain.in_turns"))
     least, most = (whole * share for share in _share(finding, causes))
     floor, slower = (0.0, 0.0), PACE[1]
     if taken.beside:
@@ -259,7 +261,12 @@ def gain_beside(
 
 
 def _update_gain(idle: float, causes: Sequence[Cause], update: Update) -> Gain | None:
-    """What an optimizer of few kernels gains, where its line is one of those that the GPU waits for."""
+    """
+    What an optimizer of few kernels gains, where its line is one of those that the GPU waits for.
+
+    At most all of the line goes: where launches come too late the host sets the pace, and what it launches
+    while a kernel runs takes its time, too. What the GPU works elsewhere stays.
+    """
     its = [cause for cause in causes if _UPDATES.search(cause.text)]
     if not its:
         return None
@@ -267,7 +274,7 @@ def _update_gain(idle: float, causes: Sequence[Cause], update: Update) -> Gain |
     kernels = min(update.share, 1 - idle)  # idle time and the look are of different seconds
     gone = (
         (idle * least + kernels) * (1 - update.left[1]),
-        (idle * most + kernels) * (1 - update.left[0]),
+        (idle * most + max(kernels, sum(c.waited for c in its))) * (1 - update.left[0]),
     )
     shortest = max(PACE[0] * (1 - gone[1]), 1 - idle - kernels)
     text = say("gain.without_line", share=percent(most))

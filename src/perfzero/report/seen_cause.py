@@ -56,11 +56,14 @@ def named_by_lines(
     first = host.causes[0] if host is not None and host.causes else None
     if first is None or first not in worth or not idle > 0 or _held_back(diagnosis.facts):
         return diagnosis
+    # Of a wait and the work behind it, which are one cause, the longer one tells how much they explain.
+    late = behind(worth)
+    most = first if late is None or late.share < first.share else late
     names: dict[str, Finding] = {}
     its = ""
     for finding in diagnosis.findings:
         told = finding
-        if finding.rule in _LATE and not otherwise(finding) and _part(first, finding, idle) >= MOSTLY:
+        if finding.rule in _LATE and not otherwise(finding) and _part(most, finding, idle) >= MOSTLY:
             told = _renamed(finding, worth)
         names[told.rule] = _together(names[told.rule], told) if told.rule in names else told
         if diagnosis.verdict is not None and finding.rule == diagnosis.verdict.rule:

@@ -47,10 +47,10 @@ from perfzero.diagnose.rules.idle import SUPPOSED
 from perfzero.diagnose.thresholds import CAPPED
 from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Gain, Remedy, StepAnswer, TimeClass
 from perfzero.diagnose.wording import ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUTIONS, in_words_of
-from perfzero.limits import CHOICE, Limit
+from perfzero.limits import CHOICE, H200, Limit
 from perfzero.report.behind_wait import behind
 from perfzero.report.breakdown import given, within_model
-from perfzero.report.garbage import stalls_seen, without_garbage
+from perfzero.report.garbage import Pauses, stalls_seen, without_garbage
 from perfzero.report.host_lines import quoted, worth_telling
 from perfzero.report.line_advice import advice
 from perfzero.report.line_gains import Update, gain_beside, line_gain
@@ -180,6 +180,13 @@ takes less does not say that nothing else helps.
 """
 
 
+IDLE_POWER: Annotated[float, Limit("ratio", H200)] = 0.11
+"""
+Of its power limit, what a board takes at least that has nothing to do: 78 to 83 W of an H200's 700 before
+seven programs of docs/zoo.md began to use it, and more between their steps.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """
@@ -200,6 +207,7 @@ class Answer:
 _GPU_UP = say("worked.active_rises")
 _LOOK_UP = say("try.see_main_thread")
 _ON_GPU = say("try.compute_on_gpu")
+_NOTHING_IS_READ, _UNLESS_NOTHING_IS_READ = say("try.leave_out_wait"), say("try.read_less")
 
 _INSTEAD: tuple[tuple[frozenset[Activity], str, str], ...] = (
     (WAITS_FOR_GPU, say("try.read_less_there"), ""),
@@ -359,13 +367,13 @@ def with_lines(
     first = host.causes[0] if host is not None and host.causes else None
     if host is None or first is None or first not in worth:
         return diagnosis
-    alike = [cause for cause in host.causes if cause.activity == first.activity]
-    theirs = min(1.0, sum(cause.share for cause in alike))
+    alike, late = [cause for cause in host.causes if cause.activity == first.activity], behind(worth)
+    # Of a wait and the work behind it, which are one cause, the longer one tells how much they explain.
+    theirs = max(min(1.0, sum(cause.share for cause in alike)), 0.0 if late is None else late.share)
     mostly = {
         f.rule for f in diagnosis.findings if theirs >= MOSTLY or _has_most(f, theirs, first, diagnosis)
     }
     lines = [first] if first.share >= MOSTLY else alike[:NAMED]
-    late = behind(worth)
     sentence = say("seen_line", line=joined("join.semicolons", map(quoted, lines)))
     if late is not None:
         sentence = joined("join.sentences", (sentence, say("seen_behind", line=quoted(late))))
@@ -397,17 +405,18 @@ def with_garbage(
     gpu: int,
     gpus: Sequence[int],
     host: HostCauses | None = None,
+    pauses: Pauses | None = None,
 ) -> Diagnosis:
     """
     *diagnosis* of *gpu* with the remedy for Python's garbage collector, where *looks* saw it stall.
 
-    *host*: the lines that the GPU waits for, of which the first may explain it.
+    *host*: the lines that the GPU waits for, of which the first may explain it. *pauses*: those of the GPU.
     """
     first = host.causes[0] if host is not None and host.causes else None
     its, stalls_s = looks_on(looks, gpu, gpus), stalls_seen(diagnosis)
 
     def change(finding: Finding) -> Finding:
-        told = without_garbage(finding, its, first, stalls_s=stalls_s)
+        told = without_garbage(finding, its, first, stalls_s=stalls_s, pauses=pauses)
         if told is None:
             return finding
         return _led_by_its_first(told, _with_gain(finding, told.remedies), diagnosis.shares)
@@ -452,7 +461,8 @@ def _advised(finding: Finding, cause: Cause, sentence: str, facts: Mapping[str, 
         unsaid = _answered(finding, cause.activity, "")
     rest = [r for r in unsaid.remedies if r.text not in {one.text for one in (*first, *after)}]
     if first:
-        told = [replace(first[0], seen=sentence), *first[1:], *(r for r in rest if r.text != _LOOK_UP)]
+        said = {_LOOK_UP, _UNLESS_NOTHING_IS_READ} if first[0].text == _NOTHING_IS_READ else {_LOOK_UP}
+        told = [replace(first[0], seen=sentence), *first[1:], *(r for r in rest if r.text not in said)]
     else:
         told = [*rest[:1], *after, *rest[1:]]
     because = tuple(without(reason, SUPPOSED) for reason in unsaid.because)
@@ -543,12 +553,17 @@ def _copies(diagnosis: Diagnosis) -> tuple[float, float]:
 
 
 def _allowed(diagnosis: Diagnosis) -> float:
-    """How many times as fast the board, at its power limit, can be at the energy of a step now; else inf."""
+    """
+    How many times as fast the board, at its power limit, can be at the energy of a step now; else inf.
+
+    Without what it takes while it has nothing to do, for that goes with the idle time.
+    """
     power, capped = (diagnosis.facts.get(name) for name in ("power", "capped_power"))
     limit = diagnosis.gpu.power_limit_w
     if power is None or capped is None or not limit:
         return math.inf
-    return max(1.0, limit / power.value) if capped.value >= CAPPED.value and power.value > 0 else math.inf
+    work = power.value - IDLE_POWER * limit * diagnosis.shares.get("idle", 0.0)
+    return max(1.0, limit / work) if capped.value >= CAPPED.value and work > 0 else math.inf
 
 
 def _answered(finding: Finding, activity: Activity, sentence: str) -> Finding:

@@ -236,6 +236,15 @@ REMEDIES: Mapping[str, str] = {
         "lu_factor_ex, ldl_factor_ex."
     ),
     "need.has_unchecked": "it is inv, cholesky, solve, lu_factor or ldl_factor; of the others there is none",
+    "try.collect_rarely": (
+        "Take gc.collect() out of the loop, or call it every so many hundred steps: Python's garbage "
+        "collector comes by itself where much is new."
+    ),
+    "try.leave_out_wait": (
+        "Leave out the wait for the GPU, which does not read results back; measure times with events, and "
+        "read those every so many steps."
+    ),
+    "need.only_a_clock": "nothing but a clock needs it",
     "try.factor_on_gpu": (
         "Leave the factor on the GPU: x + a * y instead of torch.add(x, y, alpha=a), which reads a tensor a "
         "back."

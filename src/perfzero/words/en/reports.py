@@ -102,6 +102,14 @@ REPORTS: Mapping[str, str] = {
         "{share} of this time at most is the collector's, for what else holds Python's lock is in it; the "
         "rest takes 0.9 times as long or more"
     ),
+    "seen_pauses_alike": (
+        "{share} of this time lies in pauses as long as a collection of Python's garbage, at {line}, which "
+        "takes a moment at other times"
+    ),
+    "gain.without_pauses": (
+        "{least} to {share} of this time is the collector's, by the pauses that are as long as its "
+        "collections; the rest takes 0.9 to 1.25 times as long"
+    ),
     "gain.without_line": (
         "{share} of the idle time would be gone without the line, as far as the remedy takes it away; the "
         "rest takes 0.9 to 1.25 times as long"

@@ -179,6 +179,11 @@ REMEDIES: Mapping[str, str] = {
         "分解时不去检查是否成功：torch.linalg.inv_ex、cholesky_ex、solve_ex、lu_factor_ex、ldl_factor_ex。"
     ),
     "need.has_unchecked": "所用的是 inv、cholesky、solve、lu_factor 或 ldl_factor；其他的没有这种版本",
+    "try.collect_rarely": (
+        "把 gc.collect() 移出循环，或隔几百步才调用一次：新对象多时 Python 的垃圾回收会自己运行。"
+    ),
+    "try.leave_out_wait": "去掉这里对 GPU 的等待，它并不读回结果；用事件计时，隔若干步再读取。",
+    "need.only_a_clock": "只有计时需要它",
     "try.factor_on_gpu": (
         "把系数留在 GPU 上：用 x + a * y 代替 torch.add(x, y, alpha=a)，后者会读回张量 a。"
     ),
