@@ -3,8 +3,8 @@ How verdicts fare when the data is worse, or the world another one: each perturb
 
     PYTHONPATH=tests python -m recordings.robustness    writes the table into docs/robustness.md
 
-*held*: the same first cause. *unsure*: another one, or none, that nobody would take for sure.
-*moved*: another one, told as likely or sure.
+*held*: the same first cause. *unsure*: another one, or none, that nobody would take for sure, or that is told
+as a close call with the one of before in the second place. *moved*: another one, told as likely or sure.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from perfzero.diagnose.verdict import Diagnosis
 from perfzero.store.reader import open_recording
 from perfzero.text import confidence_word
 from perfzero.values import Observation
+from perfzero.words.said import say
 from recordings.perturb import dropped, noisy, other_peaks, scaled, stretched
 
 HERE = Path(__file__).parent
@@ -92,7 +93,9 @@ def outcome(name: str, perturbation: str) -> Outcome:
     if first_cause(whole) == first_cause(worse):
         return "held"
     sure = worse.verdict is not None and confidence_word(worse.verdict.confidence) != "unsure"
-    return "moved" if sure else "unsure"
+    second = [finding.rule for finding in worse.findings[1:2]]
+    close = say("doubt.close_call") in worse.doubts and second == [first_cause(whole)]
+    return "moved" if sure and not close else "unsure"
 
 
 def cell(name: str, perturbation: str) -> str:
