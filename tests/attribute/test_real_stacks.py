@@ -95,6 +95,25 @@ def test_a_wait_comes_before_the_work_that_is_late_for_it() -> None:
     assert work.waited < 0.1
 
 
+@pytest.mark.parametrize(
+    ("program", "least", "most"),
+    [
+        ("c01", 0.0, 0.1),  # its batch is made in Python, beside threads that spin
+        ("c06", 0.0, 0.1),
+        ("d01", 0.9, 1.0),  # launches
+        ("g01", 0.9, 1.0),  # copies, and waits for that
+    ],
+)
+def test_it_is_known_whether_the_host_is_in_calls_while_the_gpu_is_idle(
+    program: str, least: float, most: float
+) -> None:
+    recording = open_recording(ZOO / program / "base")
+    [gpu] = recording.gpus
+    found = host_causes(read_stacks(recording.path), recording.observation(gpu.index).pm)
+
+    assert least <= found.in_torch <= most
+
+
 def cause(activity: Activity, share: float, high: float, text: str = "") -> Cause:
     frame = Frame("train.py", 1, "main")
     return Cause(activity, frame, text, (frame,), share, 0.0, high, share)

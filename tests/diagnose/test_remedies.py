@@ -56,6 +56,18 @@ def test_what_keeps_many_cores_busy_beside_the_workers_is_to_be_computed_on_the_
     assert say("try.compute_on_gpu") not in offered(rule, **workers)
 
 
+@pytest.mark.parametrize("rule", ["sync_bound", "host_starved"])
+def test_threads_may_only_spin_so_computing_on_the_gpu_is_told_last_and_with_that_condition(
+    rule: str,
+) -> None:
+    observation = observe(WAITS, host={"host_main_cpu": 1.0, "host_tree_cpu": 1.1 * CPU_COMPUTES.value})
+    *before, last = remedies_for(rule, collect(observation))
+
+    assert before
+    assert last.text == say("try.compute_on_gpu")
+    assert last.needs == (say("need.gpu_can"), say("need.threads_compute"))
+
+
 def test_workers_are_started_once_only_where_there_are_some() -> None:
     assert say("try.keep_workers") in offered("periodic_stall", host_workers=1.0, host_worker_cpu=0.1)
     assert say("try.keep_workers") not in offered("periodic_stall")

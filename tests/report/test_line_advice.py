@@ -12,7 +12,7 @@ from perfzero.attribute.stacks import Cause, HostCauses, StageShare
 from perfzero.diagnose.remedies import OFFERS
 from perfzero.diagnose.thresholds import CPU_COMPUTES, WORKER_BUSY
 from perfzero.diagnose.verdict import Diagnosis, Fact, Remedy
-from perfzero.report.line_advice import ADVICE, MOSTLY
+from perfzero.report.line_advice import ADVICE, CALLS, MOSTLY
 from perfzero.report.settled import with_lines
 from perfzero.stacks import Frame
 from perfzero.words.said import say
@@ -22,13 +22,13 @@ OTHER = Remedy("Other.")
 LINE = "It is train.py:41 for x in loader, 80 % of the idle time"
 
 
-def host(activity: Activity, **stages: float) -> HostCauses:
+def host(activity: Activity, in_torch: float = 0.9, **stages: float) -> HostCauses:
     frame = Frame("/home/me/train.py", 41, "main")
     told = tuple(
         StageShare(name, share, None, "") for name, share in stages.items() if name in get_args(Stage)
     )
     cause = Cause(activity, frame, "for x in loader:", (frame,), 0.8, 0.8, 0.8, 0.0, told)
-    return HostCauses((cause,), idle=0.3)
+    return HostCauses((cause,), idle=0.3, in_torch=in_torch)
 
 
 def told(
@@ -190,6 +190,41 @@ def test_a_host_that_computes_on_many_cores_in_torch_is_not_told_to_launch_less(
     assert remedies[0].seen.startswith(LINE)
     assert remedies[0].needs == on_gpu.needs
     assert texts(told(starved, "host_starved", host("python"), on_gpu, LOOK))[0] == say("try.less_at_line")
+
+
+@pytest.mark.parametrize("rule", ["host_starved", "sync_bound"])
+@pytest.mark.parametrize("activity", ["launching", "copying", "synchronising"])
+def test_threads_that_spin_while_the_host_is_in_python_of_its_own_compute_nothing_in_torch(
+    starved: Diagnosis, rule: str, activity: Activity
+) -> None:
+    on_gpu = next(o.remedy for o in OFFERS if (o.rule, o.remedy.text) == (rule, say("try.compute_on_gpu")))
+
+    def all_told(in_torch: float) -> list[str]:
+        known = host(activity, in_torch)
+        return texts(told(starved, rule, known, on_gpu, OTHER, LOOK, host_tree_cpu=CPU_COMPUTES.value))
+
+    assert all_told(CALLS)[0] == on_gpu.text
+    assert all_told(CALLS - 0.01)[-1] == on_gpu.text
+    assert say("need.threads_compute") in on_gpu.needs
+
+
+@pytest.mark.parametrize(
+    ("cores", "in_torch", "waits"),
+    [
+        (1.0, 0.9, True),
+        (CPU_COMPUTES.value, 0.9, False),  # layers that are called in the same line may be on the CPU
+        (CPU_COMPUTES.value, 0.05, True),
+    ],
+)
+def test_a_copy_to_the_gpu_that_waits_is_told_though_threads_spin(
+    starved: Diagnosis, cores: float, in_torch: float, waits: bool
+) -> None:
+    known = host("copying", in_torch)
+    text = "mean, std = (statistics[name].to(device) for name in names)"
+    known = replace(known, causes=(replace(known.causes[0], text=text),))
+    remedies = told(starved, "host_starved", known, OTHER, LOOK, host_tree_cpu=cores)
+
+    assert (texts(remedies)[0] == say("try.copy_without_waiting")) is waits
 
 
 def test_a_thread_that_holds_the_gil_is_moved_away_from_launches_that_come_too_late(

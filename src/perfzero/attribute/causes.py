@@ -55,8 +55,9 @@ class HostCauses:
     `idle`: share of the time that the GPU had nothing to do, where both were looked at, `seconds` long, with
     `moments` at which the host was seen. `offset_s` was added to the stacks' clock. `told`: how much the
     lines tell of the idle time, in nats over all moments; more for the GPU that the process feeds than for
-    another. `reason`: why there are no causes, empty where there are. Both were looked at from `start_ns` to
-    `end_ns`, or less; 0 where they were not.
+    another. `in_torch`: share of that idle time in which the host is in calls that launch, copy or wait; NaN
+    where that is not known. `reason`: why there are no causes, empty where there are. Both were looked at
+    from `start_ns` to `end_ns`, or less; 0 where they were not.
     """
 
     causes: tuple[Cause, ...] = ()
@@ -65,6 +66,7 @@ class HostCauses:
     moments: int = 0
     offset_s: float = 0.0
     told: float = 0.0
+    in_torch: float = math.nan
     reason: str = ""
     start_ns: int = 0
     end_ns: int = 0

@@ -11,19 +11,20 @@ Which line of the program the GPU waits for: idle time seen by counters, and sta
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
 
 from perfzero.attribute.causes import Cause, HostCauses, StageShare
-from perfzero.attribute.host_activity import LAUNCHING, TextOf
+from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, Meaning, TextOf
 from perfzero.attribute.host_chain import computes
-from perfzero.attribute.idle import idle_time
+from perfzero.attribute.idle import Idle, idle_time
 from perfzero.attribute.leaves import leaves_of, with_copies, with_gil, with_waits
 from perfzero.attribute.lines import told
 from perfzero.attribute.loader_workers import stages_of
-from perfzero.attribute.moments import MOST_FRAMES, frames_in, main_thread, moments_of, visits_of
+from perfzero.attribute.moments import MOST_FRAMES, Moments, frames_in, main_thread, moments_of, visits_of
 from perfzero.attribute.shares import Shares
 from perfzero.attribute.stack_clock import clock_offset_ns, information, left_ns
 from perfzero.attribute.starts import with_starts
@@ -89,6 +90,7 @@ def host_causes(stacks: HostStacks, pm: Samples) -> HostCauses:
     if known["idle"] < LEAST_IDLE:
         return HostCauses(**known, reason=say("stacks.hardly_idle"))
     leaves = with_copies(leaves, moments, idle, pm, text_of)
+    known["in_torch"] = _in_torch(leaves, moments, idle)
     rate_hz = moments.count / idle.covered_s
     leaves, at_work, looks = with_gil(leaves, moments, idle, stacks.gil, text_of)
     shares = Shares(
@@ -98,6 +100,13 @@ def host_causes(stacks: HostStacks, pm: Samples) -> HostCauses:
     stages = stages_of(stacks, text_of)
     causes = tuple(_with_stages(cause, stages) for cause in found)
     return HostCauses(causes, **known)
+
+
+def _in_torch(leaves: Sequence[Meaning], moments: Moments, idle: Idle) -> float:
+    """In what share of the idle time the host is in calls that launch, copy or wait for the GPU."""
+    calls = np.array([leaf.activity in LAUNCHING | WAITS_FOR_GPU for leaf in leaves], np.bool_)
+    idle_there = moments.weight * idle.at(moments.time_ns)
+    return float(idle_there[calls[moments.leaf]].sum() / max(float(idle_there.sum()), 1e-9))
 
 
 def _texts(stacks: HostStacks) -> TextOf:

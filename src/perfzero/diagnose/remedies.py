@@ -94,7 +94,10 @@ def has_workers(e: Evidence) -> bool:
 
 
 def computes_on_cpu(e: Evidence) -> bool:
-    """The program keeps several cores busy beside its workers: no host that only feeds a GPU does."""
+    """
+    The program keeps several cores busy beside its workers: with operators on the CPU, or with threads that
+    spin between these and wait for more.
+    """
     return cores_beside_workers(e) >= CPU_COMPUTES.value
 
 
@@ -203,6 +206,12 @@ _UPDATE_IN_FEW_LAUNCHES = Remedy(
     topic="fused_optimizer",
 )
 
+_ON_GPU = Remedy(
+    say("try.compute_on_gpu"),
+    (say("need.gpu_can"), say("need.threads_compute")),
+    say("worked.tree_down_active_up"),
+)
+
 OFFERS: tuple[Offer, ...] = (
     Offer(
         "debug_leftovers",
@@ -305,11 +314,7 @@ OFFERS: tuple[Offer, ...] = (
         ),
         always,
     ),
-    Offer(
-        "sync_bound",
-        Remedy(say("try.compute_on_gpu"), (say("need.gpu_can"),), say("worked.tree_down_active_up")),
-        computes_on_cpu,
-    ),
+    Offer("sync_bound", _ON_GPU, computes_on_cpu),
     Offer(
         "queue_wait",
         Remedy(
@@ -372,11 +377,6 @@ OFFERS: tuple[Offer, ...] = (
     ),
     Offer(
         "host_starved",
-        Remedy(say("try.compute_on_gpu"), (say("need.gpu_can"),), say("worked.tree_down_active_up")),
-        computes_on_cpu,
-    ),
-    Offer(
-        "host_starved",
         Remedy(say("try.own_cores"), (), GR_UP),
         cores_full,
     ),
@@ -389,6 +389,7 @@ OFFERS: tuple[Offer, ...] = (
         ),
         always,
     ),
+    Offer("host_starved", _ON_GPU, computes_on_cpu),
     Offer(
         "pageable_copies",
         Remedy(

@@ -52,7 +52,7 @@ from perfzero.report.behind_wait import behind
 from perfzero.report.breakdown import given, within_model
 from perfzero.report.garbage import Pauses, stalls_seen, without_garbage
 from perfzero.report.host_lines import quoted, worth_telling
-from perfzero.report.line_advice import advice
+from perfzero.report.line_advice import advice, calls_all_along, computes
 from perfzero.report.line_gains import Update, gain_beside, line_gain
 from perfzero.values import Look
 from perfzero.words.said import joined, listed, say, without
@@ -374,6 +374,8 @@ def with_lines(
         f.rule for f in diagnosis.findings if theirs >= MOSTLY or _has_most(f, theirs, first, diagnosis)
     }
     lines = [first] if first.share >= MOSTLY else alike[:NAMED]
+    elsewhere = late is not None or not calls_all_along(host)
+    computing = computes(host, diagnosis.facts)
     sentence = say("seen_line", line=joined("join.semicolons", map(quoted, lines)))
     if late is not None:
         sentence = joined("join.sentences", (sentence, say("seen_behind", line=quoted(late))))
@@ -382,11 +384,12 @@ def with_lines(
         if told.rule not in mostly:
             return told
         finding = _without_what_is_no_launching(told, host.causes, diagnosis.shares)
-        computed = tuple(r for r in finding.remedies if late is not None and r.text == _ON_GPU)
+        computed = tuple(r for r in finding.remedies if elsewhere and r.text == _ON_GPU)
         rest = tuple(r for r in finding.remedies if r not in computed)
-        advised = _advised(replace(finding, remedies=rest), first, sentence, diagnosis.facts)
+        advised = _advised(replace(finding, remedies=rest), first, sentence, diagnosis.facts, computing)
         if late is not None:
-            advised = _with_work_behind(advised, late, computed)
+            advised = _with_work_behind(advised, late)
+        advised = replace(advised, remedies=(*advised.remedies, *computed))
         lead = finding is not told
         return _with_line_gains(finding, advised, alike, late, diagnosis, seen or {}, lead=lead)
 
@@ -450,9 +453,11 @@ def _changed(diagnosis: Diagnosis, change: Callable[[Finding], Finding]) -> Diag
     return replace(diagnosis, findings=findings, verdict=verdict, headline=headline)
 
 
-def _advised(finding: Finding, cause: Cause, sentence: str, facts: Mapping[str, Fact]) -> Finding:
+def _advised(
+    finding: Finding, cause: Cause, sentence: str, facts: Mapping[str, Fact], computing: bool
+) -> Finding:
     """*finding* with the remedies for the line of *cause*, of which the first says what was seen."""
-    extra = advice(finding.rule, cause, facts)
+    extra = advice(finding.rule, cause, facts, computing=computing)
     if not extra:
         return _answered(finding, cause.activity, sentence)
     first, after = ([one.remedy for one in extra if (one.place == "after") is late] for late in (False, True))
@@ -469,10 +474,10 @@ def _advised(finding: Finding, cause: Cause, sentence: str, facts: Mapping[str, 
     return replace(unsaid, because=because, remedies=tuple(told))
 
 
-def _with_work_behind(finding: Finding, late: Cause, computed: tuple[Remedy, ...]) -> Finding:
+def _with_work_behind(finding: Finding, late: Cause) -> Finding:
     """*finding* with what to do about the line *late* too, where the wait before it has to stay."""
     if finding.rule not in OVERLAPS or not finding.remedies:
-        return replace(finding, remedies=(*finding.remedies, *computed))
+        return finding
     overlap = Remedy(
         say("try.overlap_line"),
         (say("need.next_step_independent"),),
@@ -480,7 +485,7 @@ def _with_work_behind(finding: Finding, late: Cause, computed: tuple[Remedy, ...
         seen=say("seen_line", line=quoted(late)),
     )
     first, *rest = finding.remedies
-    return replace(finding, remedies=(first, overlap, *rest, *computed))
+    return replace(finding, remedies=(first, overlap, *rest))
 
 
 def _with_line_gains(

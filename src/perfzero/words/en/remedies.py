@@ -271,6 +271,9 @@ REMEDIES: Mapping[str, str] = {
         ".cpu(), tensors made without device=; in a narrower type what does not fit."
     ),
     "need.gpu_can": "it is work that the GPU can do",
+    "need.threads_compute": (
+        "the threads compute, and do not only spin until there is more: with OMP_NUM_THREADS=1 it is slower"
+    ),
     "worked.tree_down_active_up": "host_tree_cpu falls to one core, gr_active rises.",
     "try.keep_workers": (
         "Start workers once and not in each epoch: DataLoader(persistent_workers=True), one iterator for all "

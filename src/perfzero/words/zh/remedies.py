@@ -209,6 +209,7 @@ REMEDIES: Mapping[str, str] = {
         "的张量；放不下的用更窄的类型。"
     ),
     "need.gpu_can": "这些工作 GPU 能做",
+    "need.threads_compute": "这些线程确实在计算，而不只是空转等待：设 OMP_NUM_THREADS=1 时程序变慢",
     "worked.tree_down_active_up": "host_tree_cpu 降到一个核心，gr_active 上升。",
     "try.keep_workers": (
         "工作进程只启动一次，而不是每个 epoch 都启动：DataLoader(persistent_workers=True)，各 epoch "
