@@ -28,6 +28,7 @@ from perfzero.diagnose.verdict import (
 from perfzero.diagnose.wording import ALLOW_TF32, ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUTIONS
 from perfzero.report import settled as module
 from perfzero.report.line_advice import ADVICE
+from perfzero.report.line_gains import PACE
 from perfzero.report.model import Report
 from perfzero.report.seen_cause import REMEDY
 from perfzero.report.settled import (
@@ -684,6 +685,30 @@ def test_memory_that_is_given_back_in_each_step_is_told_with_its_gain(starved: D
     assert after.verdict is not None
     assert after.verdict.gain is not None
     assert (after.verdict.gain.low, after.verdict.gain.high) == pytest.approx((1 / 0.55, 1 / 0.4))
+
+
+@pytest.mark.parametrize(
+    ("condition", "whole"),
+    [
+        (Condition("allocates", True, 0.6, beside=80.0, left=(0.0, 0.25)), True),
+        (Condition("allocates", True, 0.6, beside=80.0), False),  # of several processes: what is left is open
+        (Condition("graph", False, 0.0), False),
+    ],
+)
+def test_memory_that_one_line_gives_back_is_paid_for_at_others_that_take_it_again(
+    starved: Diagnosis, condition: Condition, whole: bool
+) -> None:
+    """Without a look the gain is that of the line's own 80 % of the 30 % that the GPU is idle."""
+    before = replace(
+        of_rule("host_starved", starved, LOOK), shares={**starved.shares, "idle": 0.3, "copy": 0.0}
+    )
+    after = with_lines(before, host("allocator"), {condition.topic: condition}).verdict
+
+    assert after is not None
+    assert after.remedies[0].text == say("try.keep_cache")
+    assert after.gain is not None
+    assert after.gain.high == pytest.approx(1 / 0.4 if whole else 1 / (1 - 0.3 * 0.8) / PACE[0])
+    assert (after.gain.low == pytest.approx(1 / 0.55)) is whole
 
 
 def test_a_program_that_keeps_its_memory_is_not_told_to(starved: Diagnosis) -> None:

@@ -508,7 +508,8 @@ def _with_line_gains(
     shares = diagnosis.shares
     idle = shares["idle"] + shares["copy"] if shares else None
     gains = [
-        line_gain(
+        _held(r.text, seen)
+        or line_gain(
             GAINS_AS.get(r.text, r.text),
             after,
             causes,
@@ -524,6 +525,18 @@ def _with_line_gains(
     if not lead and (not gains or gains[0] is None):
         return replace(after, remedies=told)
     return _led_by_its_first(after, _with_gain(before, told), diagnosis.shares)
+
+
+def _held(remedy: str, seen: Mapping[Topic, Condition]) -> Gain | None:
+    """
+    What leaving the allocator's cache alone gains by a look; None for another *remedy*, and where none tells.
+
+    Memory that one line gives back has to be taken from CUDA again, and that is paid for at other lines.
+    """
+    condition = seen.get("allocates")
+    if remedy != say("try.keep_cache") or condition is None or not condition.holds or condition.left is None:
+        return None
+    return _gain(condition.share, condition.left, SUPPOSING[condition.topic])
 
 
 def _without_what_is_no_launching(
