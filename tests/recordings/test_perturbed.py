@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from perfzero.diagnose.verdict import Rhythm
 from perfzero.series.steps import Steps, find_steps
 from recordings.perturb import TABLES, dropped, noisy, scaled, stretched
 from recordings.robustness import (
@@ -76,12 +77,44 @@ def hold_to_the_step(name: str, perturbation: str) -> None:
     before, after = judged(name, None).rhythm, judged(name, perturbation).rhythm
     if before is None or after is None:
         return
-    factor = STRETCHES.get(perturbation, 1.0)
+    assert is_true_of(after, before, factor=STRETCHES.get(perturbation, 1.0)), (before, after)
+
+
+def is_true_of(after: Rhythm, before: Rhythm, *, factor: float) -> bool:
+    """
+    Whether *after* tells of the same steps as *before*, in a time stretched by *factor*.
+
+    A micro-batch and the step of several are both true, and which of them is the step the fewer samples may
+    not show: either may be told, if the other run knows it as a part.
+    """
     # Another stretch of the same recording may be judged, and its steps may be longer in truth.
     overlap = after.low_s <= factor * before.high_s and factor * before.low_s <= after.high_s
+    parts = [(after.step_s, before.micro_s), (after.micro_s, before.step_s)]
+    if any(one and other and one == pytest.approx(factor * other, rel=STEP) for one, other in parts):
+        return True
+    room = 2 * STEP if overlap else STEP
+    return after.step_s == pytest.approx(factor * before.step_s, rel=room)
 
-    assert overlap or after.step_s == pytest.approx(factor * before.step_s, rel=STEP)
-    assert after.step_s == pytest.approx(factor * before.step_s, rel=2 * STEP)
+
+@pytest.mark.parametrize(
+    ("step_s", "micro_s", "true"),
+    [
+        (0.2, None, True),
+        (0.05, None, True),
+        (0.8, 0.2, True),
+        (0.1, None, False),
+        (0.8, None, False),
+        (0.8, 0.1, False),
+    ],
+    ids=["the same", "its part", "of which it is a part", "half of it", "several", "several of others"],
+)
+def test_a_step_may_be_told_by_its_parts_or_as_a_part_and_as_nothing_else(
+    step_s: float, micro_s: float | None, *, true: bool
+):
+    def told(step_s: float, micro_s: float | None) -> Rhythm:
+        return Rhythm(step_s, 0.999 * step_s, 1.001 * step_s, 0.0, 9, micro_s, None, (), ())
+
+    assert is_true_of(told(step_s / 2, micro_s and micro_s / 2), told(0.2, 0.05), factor=0.5) is true
 
 
 def hold_the_page_to(names: Sequence[str]) -> None:

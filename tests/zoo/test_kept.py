@@ -7,6 +7,7 @@ The recordings are those of `benchmarks/zoo/run.py`, from an H200.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -51,3 +52,20 @@ def test_a_kept_recording_is_whole_and_tells_nothing_of_whose_machine_it_was(nam
 
 def test_the_recordings_are_small() -> None:
     assert sum(path.stat().st_size for path in KEPT.rglob("*") if path.is_file()) < MOST_BYTES
+
+
+@pytest.mark.parametrize("readme", ["README.md", "README.zh-CN.md"])
+def test_a_readme_says_how_many_were_right_when_first_judged_as_the_page_does(readme: str) -> None:
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "zoo.md").read_text(encoding="utf-8")
+    [told] = [
+        line for line in (root / readme).read_text(encoding="utf-8").splitlines() if "docs/zoo.md" in line
+    ]
+    of_page = [
+        found
+        for words in ("is named first", "is among the first two")
+        for found in re.findall(rf"the true cause {words} .* (\d+) of (\d+) \|", page)
+    ]
+    [(first, cases), (first_two, _)] = of_page
+
+    assert {first, first_two, cases} <= set(re.findall(r"\d+", told))

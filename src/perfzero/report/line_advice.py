@@ -51,7 +51,7 @@ CALLS: Annotated[float, Limit("ratio", H200_LOOKS)] = 0.5
 Of the idle time in calls of the framework: with less, several busy cores do not compute what these call.
 In two programs on an H200 whose threads only spin between short operators it was 0.03 and 0.06; where a line
 that launches or copies to the GPU has the idle time, 0.61 to 1.00, and where another one has it 0.00 to 0.23
-(35 programs, 2026-11-30).
+(35 programs, 2026-11-30), but for one that reads and one whose GIL another thread holds, 1.00 and 0.99.
 """
 
 Place = Literal["first", "after", "instead"]
