@@ -295,8 +295,8 @@ CPU_COMPUTES = Threshold(
     "ratio",
     "Cores, each 1. Beside its workers a program that feeds a GPU keeps one busy, 1.00 in 24 programs: when "
     "the main thread rests, that of the backward pass works. Operators on the CPU take all there are; so do, "
-    "for milliseconds after each, threads that spin until there is more: 3.7 to 4.8 in three programs. So the "
-    "remedy has that for its condition, and is told first only where stacks show the host in such calls.",
+    "for milliseconds after each, threads that spin until there is more: 3.7 to 4.8 in three programs. So "
+    "the remedy has that for its condition, and is first only where stacks show the host in such calls.",
     H200,
 )
 CPU_FULL = Threshold("cpu_full", 0.90, "ratio", "No core is left for another loader process.", CHOICE)
