@@ -16,7 +16,7 @@ from perfzero.diagnose.wording import (
     in_words_of,
 )
 from perfzero.report.line_advice import ADVICE
-from perfzero.report.settled import ANSWERS
+from perfzero.report.line_remedies import ANSWERS
 
 PYTORCH = re.compile(
     r"torch|autocast|GradScaler|DataLoader|num_workers|persistent_workers|prefetch_factor|pin_memory|\.cpu\(\)|"

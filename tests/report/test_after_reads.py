@@ -12,7 +12,7 @@ from perfzero.diagnose.gain import saving
 from perfzero.diagnose.thresholds import IDLE_WATCH
 from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Remedy
 from perfzero.report.after_reads import reads_first
-from perfzero.report.settled import MOSTLY, with_lines
+from perfzero.report.line_remedies import MOSTLY, with_lines
 from perfzero.stacks import Frame
 from perfzero.words.said import say
 

@@ -10,9 +10,17 @@ import pytest
 from perfzero.attribute.causes import Cause, HostCauses
 from perfzero.attribute.host_activity import Activity
 from perfzero.diagnose.verdict import Diagnosis, Finding, Remedy
-from perfzero.report.garbage import FEWEST, KNOWN, MOSTLY, NAMED_OTHERWISE, OFTEN, Pauses, without_garbage
+from perfzero.report.garbage import (
+    FEWEST,
+    KNOWN,
+    MOSTLY,
+    NAMED_OTHERWISE,
+    OFTEN,
+    Pauses,
+    with_garbage,
+    without_garbage,
+)
 from perfzero.report.line_gains import PACE
-from perfzero.report.settled import with_garbage
 from perfzero.stacks import Frame
 from perfzero.values import FullCollection, Look
 from perfzero.words.said import say

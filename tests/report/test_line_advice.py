@@ -13,7 +13,7 @@ from perfzero.diagnose.remedies import OFFERS
 from perfzero.diagnose.thresholds import CPU_COMPUTES, WORKER_BUSY
 from perfzero.diagnose.verdict import Diagnosis, Fact, Remedy
 from perfzero.report.line_advice import ADVICE, CALLS, MOSTLY
-from perfzero.report.settled import with_lines
+from perfzero.report.line_remedies import with_lines
 from perfzero.stacks import Frame
 from perfzero.words.said import say
 

@@ -14,7 +14,7 @@ from perfzero.diagnose.remedies import OFFERS, SEEN_ONLY
 from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Gain, Remedy
 from perfzero.report.line_advice import ADVICE
 from perfzero.report.line_gains import PACE, TAKEN, Update, gain_beside, line_gain
-from perfzero.report.settled import ANSWERS, IDLE_POWER, with_lines
+from perfzero.report.line_remedies import ANSWERS, IDLE_POWER, with_lines
 from perfzero.stacks import Frame
 from perfzero.words.said import say
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hand_written_look import BASE_NS
 from hand_written_look import Look as TraceOfALook
 from perfzero.attribute.breakdown import Breakdown
 from perfzero.errors import BrokenRecording
-from perfzero.report import looks, settled
+from perfzero.report import inside, looks, settled
 from perfzero.report.analysis import judged_report
 from perfzero.report.looks import broken_down
 from perfzero.store.kineto import read_trace
@@ -190,14 +191,14 @@ def test_a_gpu_that_nobody_watched_is_of_no_use(tmp_path: Path) -> None:
     assert told == {"look-7.json.gz": None}
 
 
-@pytest.mark.parametrize("step", ["conditions", "_settled"])
+@pytest.mark.parametrize(("module", "step"), [(inside, "conditions"), (settled, "_settled")])
 def test_a_look_that_cannot_be_settled_is_a_doubt_and_the_report_stands(
-    monkeypatch: pytest.MonkeyPatch, step: str
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, step: str
 ) -> None:
     def fails(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(settled, step, fails)
+    monkeypatch.setattr(module, step, fails)
     report = judged_report(RECORDINGS / "_looks" / "cupy")
 
     assert report.breakdowns

@@ -10,8 +10,8 @@ from perfzero.attribute.causes import Cause, HostCauses
 from perfzero.attribute.host_activity import Activity
 from perfzero.diagnose.thresholds import RUNQUEUE, THROTTLED
 from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Remedy
+from perfzero.report.line_remedies import with_lines
 from perfzero.report.seen_cause import MOSTLY, REMEDY, named_by_lines
-from perfzero.report.settled import with_lines
 from perfzero.stacks import Frame
 from perfzero.words.said import say
 

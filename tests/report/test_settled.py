@@ -26,16 +26,17 @@ from perfzero.diagnose.verdict import (
     TimeClass,
 )
 from perfzero.diagnose.wording import ALLOW_TF32, ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUTIONS
-from perfzero.report import settled as module
+from perfzero.report import inside as module
+from perfzero.report.inside import frameworks, in_words, seen_inside, told_inside
+from perfzero.report.leading import MADE_FOR, with_next_limits
 from perfzero.report.line_advice import ADVICE
 from perfzero.report.line_gains import PACE
+from perfzero.report.line_remedies import ANSWERS, with_lines
 from perfzero.report.model import Report
 from perfzero.report.seen_cause import REMEDY
 from perfzero.report.settled import (
-    ANSWERS,
     BEYOND,
     KERNEL,
-    MADE_FOR,
     MOSTLY,
     NAMED,
     NOTHING_TO_DO,
@@ -43,13 +44,7 @@ from perfzero.report.settled import (
     SUPPORTED,
     SUPPOSING,
     WITHOUT_COMPILER,
-    frameworks,
-    in_words,
-    seen_inside,
     settled,
-    told_inside,
-    with_lines,
-    with_next_limits,
 )
 from perfzero.report.terminal import words
 from perfzero.stacks import Frame

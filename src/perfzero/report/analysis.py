@@ -27,24 +27,17 @@ from perfzero.report.breakdown import FILE as BREAKDOWN_JSON
 from perfzero.report.breakdown import breakdown_json
 from perfzero.report.build import Judged, build
 from perfzero.report.csv_files import summary, timeline
-from perfzero.report.garbage import Pauses, stalls_seen, without_garbage
+from perfzero.report.garbage import Pauses, stalls_seen, with_garbage, without_garbage
 from perfzero.report.html import html
+from perfzero.report.inside import frameworks, in_words, looks_on, seen_inside, told_inside
 from perfzero.report.json_file import to_json
 from perfzero.report.launching import by_lines
+from perfzero.report.leading import with_next_limits
+from perfzero.report.line_remedies import with_lines
 from perfzero.report.looks import broken_down
 from perfzero.report.model import Report
 from perfzero.report.seen_cause import named_by_lines
-from perfzero.report.settled import (
-    frameworks,
-    in_words,
-    looks_on,
-    seen_inside,
-    settled,
-    told_inside,
-    with_garbage,
-    with_lines,
-    with_next_limits,
-)
+from perfzero.report.settled import settled
 from perfzero.stacks import HostStacks
 from perfzero.store.reader import Recording, open_recording
 from perfzero.store.stacks import read_stacks

@@ -33,11 +33,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from perfzero.attribute.causes import Cause
+from perfzero.attribute.causes import Cause, HostCauses
 from perfzero.attribute.host_activity import LAUNCHING, Activity
 from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Remedy
 from perfzero.limits import CHOICE, Limit
 from perfzero.report.host_lines import place
+from perfzero.report.inside import looks_on
+from perfzero.report.leading import changed, led_by_its_first, with_gain
 from perfzero.report.line_gains import PACE
 from perfzero.series.rare import ALIKE
 from perfzero.text import duration, percent
@@ -177,3 +179,28 @@ def _gain(share: float, part: float, many: int, sure: float) -> Gain:
     key = "gain.without_pauses" if sure > 0 else "gain.without_collections"
     text = say(key, least=percent(sure / share), share=percent(most / share))
     return Gain(least, max(least, 1 / (PACE[0] * (1 - most))), text)
+
+
+def with_garbage(
+    diagnosis: Diagnosis,
+    looks: Sequence[Look],
+    gpu: int,
+    gpus: Sequence[int],
+    host: HostCauses | None = None,
+    pauses: Pauses | None = None,
+) -> Diagnosis:
+    """
+    *diagnosis* of *gpu* with the remedy for Python's garbage collector, where *looks* saw it stall.
+
+    *host*: the lines that the GPU waits for, of which the first may explain it. *pauses*: those of the GPU.
+    """
+    first = host.causes[0] if host is not None and host.causes else None
+    its, stalls_s = looks_on(looks, gpu, gpus), stalls_seen(diagnosis)
+
+    def change(finding: Finding) -> Finding:
+        told = without_garbage(finding, its, first, stalls_s=stalls_s, pauses=pauses)
+        if told is None:
+            return finding
+        return led_by_its_first(told, with_gain(finding, told.remedies), diagnosis.shares)
+
+    return changed(diagnosis, change)

@@ -1,0 +1,152 @@
+"""
+What a finding gains and what limits next, by the remedy that comes first.
+
+A remedy shows a gain only if that was computed for it: one that comes first by what was seen does not take
+over the gain of another. What limits next is told of each that has one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import cast
+
+from perfzero.attribute.parts import Condition, Topic
+from perfzero.attribute.standing import Others
+from perfzero.diagnose.gain import LIMIT_NAMES, limit_after, middle, most_of
+from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Remedy, TimeClass
+from perfzero.words.said import say
+
+MADE_FOR: Mapping[str, str] = {"launch_bound": say("try.graph")}
+"""The remedy that a finding's gain was computed for, by rule, where that is not the first one."""
+
+BECOMES: Mapping[str, str] = dict.fromkeys(("alignment", "tf32", "fused_attention"), LIMIT_NAMES["tensor"])
+"""The limit of what a remedy leaves, by its topic, where that is another one than before."""
+
+_NARROWS = frozenset({"activations", "by_channel"})
+"""Topics whose remedies halve the bytes of all the GPU's work, whatever limits it, which keeps its limit."""
+
+
+def changed(diagnosis: Diagnosis, change: Callable[[Finding], Finding]) -> Diagnosis:
+    """*diagnosis* with *change* made to each finding, the verdict, which is one of them, included."""
+    findings = tuple(map(change, diagnosis.findings))
+    verdict = diagnosis.verdict
+    for before, after in zip(diagnosis.findings, findings, strict=True):
+        if before is verdict:
+            verdict = after
+    headline = diagnosis.headline
+    if verdict is not None and diagnosis.verdict is not None and headline == diagnosis.verdict.title:
+        headline = verdict.title
+    return replace(diagnosis, findings=findings, verdict=verdict, headline=headline)
+
+
+def with_next_limits(diagnosis: Diagnosis, seen: Mapping[Topic, Condition]) -> Diagnosis:
+    """*diagnosis* whose remedies with a gain of their own say what limits next, where that is another."""
+
+    def told(finding: Finding, remedy: Remedy) -> Remedy:
+        limit = None if remedy.gain is None else next_limit(finding, (remedy,), diagnosis.shares, seen)
+        return replace(remedy, next_limit=None if limit == finding.next_limit else limit)
+
+    return changed(
+        diagnosis,
+        lambda f: replace(f, remedies=(*f.remedies[:1], *(told(f, remedy) for remedy in f.remedies[1:]))),
+    )
+
+
+def with_gain(finding: Finding, remedies: tuple[Remedy, ...]) -> tuple[Remedy, ...]:
+    """*remedies*, the gain of *finding* with the one that it was computed for, if that has none itself."""
+    its = with_its_gain(finding)
+    if its is None:
+        return remedies
+    return tuple(
+        replace(r, gain=finding.gain) if r.text == its.text and r.gain is None else r for r in remedies
+    )
+
+
+def made_for(finding: Finding) -> Remedy | None:
+    """The remedy that the rule of *finding* computes its gain for."""
+    its = next((r for r in finding.remedies if r.text == MADE_FOR.get(finding.rule)), None)
+    return its or next(iter(finding.remedies), None)
+
+
+def with_its_gain(finding: Finding) -> Remedy | None:
+    """The remedy whose gain is that of *finding*: of one that says its own it is the first one's by now."""
+    its = made_for(finding)
+    return its if its is None or its.gain is None else finding.remedies[0]
+
+
+def led_by_its_first(
+    finding: Finding,
+    remedies: tuple[Remedy, ...],
+    shares: Mapping[TimeClass, float],
+    seen: Mapping[Topic, Condition] | None = None,
+) -> Finding:
+    """*finding* with *remedies*, each of which says its own gain; that of the first becomes the finding's."""
+    gain = remedies[0].gain if remedies else None
+    return replace(
+        finding,
+        gain=gain,
+        next_limit=next_limit(finding, remedies, shares, seen or {}),
+        remedies=tuple(r if place else replace(r, gain=None) for place, r in enumerate(remedies)),
+    )
+
+
+def next_limit(
+    finding: Finding,
+    remedies: tuple[Remedy, ...],
+    shares: Mapping[TimeClass, float],
+    seen: Mapping[Topic, Condition],
+) -> str | None:
+    """
+    What limits the program after the first of *remedies*; None where that is not known.
+
+    Of work that moves to another resource a look shows what it is, and what limits all else (`_after`).
+
+    It is that of the *finding* with its gain; with another one what that saves comes off the classes of time
+    that the finding is about. Idle time is filled with the work that there is, which stays as it is: with a
+    gain that nobody knows, what takes most of that is the limit once the idle time is gone.
+    """
+    if not remedies:
+        return None
+    gain = remedies[0].gain
+    if gain is not None and gain == finding.gain:
+        return finding.next_limit
+    if not shares or not finding.eased:
+        return None
+    if gain is not None:
+        becomes, condition = BECOMES.get(remedies[0].topic), seen.get(cast(Topic, remedies[0].topic))
+        if becomes is not None and condition is not None and condition.left and condition.others:
+            return _after(condition, condition.left, condition.others, becomes, shares)
+        eased = finding.eased
+        if condition is not None and condition.topic in _NARROWS:
+            eased = tuple(c for c in shares if c not in ("idle", "copy", "communication"))
+        return limit_after(shares, middle(gain), eased=eased, becomes=becomes)
+    if finding.eased != ("idle",):
+        return None
+    return limit_after(shares, finding.share, eased=finding.eased)
+
+
+def _after(
+    condition: Condition,
+    left: tuple[float, float],
+    others: Others,
+    becomes: str,
+    shares: Mapping[TimeClass, float],
+) -> str:
+    """What takes most of the time with the middle of what is *left* at *becomes*, *others* as they are."""
+    busy = 1.0 - shares["idle"] - shares["copy"]
+    kept: dict[TimeClass, float] = {c: shares[c] for c in ("idle", "copy")}
+    rest = {"tensor": others.tensor, "memory": others.memory, "latency": others.latency}
+    limits = {LIMIT_NAMES[name]: share * busy for name, share in rest.items()}
+    limits |= {LIMIT_NAMES[c]: share for c, share in kept.items()}
+    limits[becomes] = limits.get(becomes, 0.0) + condition.share * busy * math.sqrt(left[0] * left[1])
+    return most_of(limits)
+
+
+def gain_left(share: float, left: tuple[float, float], assumption: str) -> Gain | None:
+    """The gain where of *share* of all time only *left* of it stays; None where that is not known."""
+    if not 0 <= share <= 1:
+        return None
+    least, most = (1 / (1 - share * (1 - part)) for part in reversed(left))
+    return Gain(least, most, assumption)
