@@ -51,6 +51,15 @@ class Survey:
         return left
 
 
+LONGEST = ("tests/zoo/", "tests/recordings/")
+"""What replays recordings takes longest, file by file."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first, or the last of them would run alone while other workers have nothing to do."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:
     """Fail a test that leaves something behind."""
