@@ -67,8 +67,6 @@ def page(
             table.markdown(summary.rows(scores, with_stable=with_stable)),
             "\n\n",
             AT_FIRST,
-        ]
-        parts += [
             *_cases(scores),
             *_misses(scores),
             *_mended(scores),

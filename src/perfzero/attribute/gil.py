@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfzero.attribute.host_activity import Meaning, TextOf, meaning
 from perfzero.limits import CHOICE, Limit
 from perfzero.stacks import GilUse, ProcessStacks
+from perfzero.traces import BoolArray
 from perfzero.values import IntArray
 
 NEAR_NS: Annotated[int, Limit("nanoseconds", CHOICE)] = 20_000_000
@@ -51,7 +51,7 @@ class HeldUp:
     """
 
     line: IntArray
-    sampled: NDArray[np.bool_]
+    sampled: BoolArray
     lines: tuple[Meaning, ...]
 
 
