@@ -27,7 +27,7 @@ help:
 	@sed -n 's/^#   make /make /p' Makefile
 
 test: $(VENV)/.development
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 demo: $(VENV)/.package
 	$(BIN)/perfzero demo $(ARGS)

@@ -51,13 +51,26 @@ class Survey:
         return left
 
 
-LONGEST = ("tests/zoo/", "tests/recordings/")
-"""What replays recordings takes longest, file by file."""
+REPLAYS = ("tests/zoo/", "tests/recordings/")
+"""What replays recordings takes longest, and has a test for each of dozens of them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first, or the last of them would run alone while other workers have nothing to do."""
-    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    """
+    One worker has all tests of a file, or of a recording where a file has many.
+
+    What takes long to make and is kept is then made in one process only. The longest begin, or the last of
+    them would run alone while other workers have nothing to do.
+    """
+    items.sort(key=lambda item: not item.nodeid.startswith(REPLAYS))
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def _group(item: pytest.Item) -> str:
+    file = item.nodeid.partition("::")[0]
+    arguments = item.callspec.params if hasattr(item, "callspec") else {}
+    return f"{file}:{arguments['name']}" if file.startswith(REPLAYS) and "name" in arguments else file
 
 
 @pytest.fixture(autouse=True)

@@ -42,7 +42,7 @@ POLL_S = 0.05
 FROM_OUTSIDE = ("--no-agent", "--no-stacks")
 
 SIZES: Mapping[Version, tuple[int, ...]] = {
-    "base": (400_000, 550_000, 750_000),
+    "base": (400_000, 700_000, 1_100_000),
     "fixed": (80_000, 200_000),
 }
 """

@@ -2,13 +2,10 @@
 Verdicts hold when the data is worse, and follow it when the world is another one.
 
 A verdict may become unsure; a likely or sure one that names another cause is a mistake. A step time may
-vanish, but not be a wrong one. Recordings of the zoo have a file of their own, `tests/zoo/test_perturbed.py`:
-another worker takes it.
+vanish, but not be a wrong one. Recordings of the zoo have a file of their own, `tests/zoo/test_perturbed.py`.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -57,8 +54,9 @@ def test_a_step_time_vanishes_rather_than_be_wrong(name: str, perturbation: str)
     hold_to_the_step(name, perturbation)
 
 
-def test_the_page_tells_of_every_perturbation_and_of_all_that_moved():
-    hold_the_page_to(recordings_here())
+@every_recording
+def test_the_page_tells_of_every_perturbation_and_of_all_that_moved(name: str):
+    hold_the_page_to(name)
 
 
 def hold_to_the_cause(name: str, perturbation: str) -> None:
@@ -117,16 +115,15 @@ def test_a_step_may_be_told_by_its_parts_or_as_a_part_and_as_nothing_else(
     assert is_true_of(told(step_s / 2, micro_s and micro_s / 2), told(0.2, 0.05), factor=0.5) is true
 
 
-def hold_the_page_to(names: Sequence[str]) -> None:
-    """Fail where the page leaves out a perturbation, or a verdict of these recordings that moved."""
+def hold_the_page_to(name: str) -> None:
+    """Fail where the page leaves out a perturbation, or that it moved the verdict of this recording."""
     page = PAGE.read_text(encoding="utf-8")
     rows = {line.split(" | ")[0].strip("| "): line for line in page.splitlines() if line.startswith("| ")}
 
     for perturbation in PERTURBATIONS:
         assert perturbation in rows, "PYTHONPATH=tests python -m recordings.robustness"
-        for name in names:
-            if outcome(name, perturbation) == "moved":
-                assert f"`{name}` moved" in rows[perturbation]
+        if outcome(name, perturbation) == "moved":
+            assert f"`{name}` moved" in rows[perturbation]
 
 
 @pytest.mark.parametrize("seed", range(4))

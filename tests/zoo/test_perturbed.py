@@ -23,5 +23,6 @@ def test_a_step_time_vanishes_rather_than_be_wrong(name: str, perturbation: str)
     hold_to_the_step(name, perturbation)
 
 
-def test_the_page_tells_of_all_that_moved():
-    hold_the_page_to(recordings_of_the_zoo())
+@every_recording
+def test_the_page_tells_of_all_that_moved(name: str):
+    hold_the_page_to(name)

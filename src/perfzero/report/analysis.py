@@ -14,34 +14,28 @@ from dataclasses import replace
 from pathlib import Path
 
 from perfzero import text
-from perfzero.attribute.idle import idle_time
+from perfzero.attribute.breakdown import Breakdown
 from perfzero.attribute.parts import Condition, Topic
 from perfzero.attribute.stacks import LEAST_SAMPLES, HostCauses, host_causes
 from perfzero.diagnose.gates import GPM_ONLY, NVML_ONLY
 from perfzero.diagnose.judge import judge
 from perfzero.diagnose.verdict import Diagnosis
 from perfzero.errors import BrokenRecording, NoRecording, UsageError
-from perfzero.report.after_reads import reads_first
 from perfzero.report.atomic import write_whole
 from perfzero.report.breakdown import FILE as BREAKDOWN_JSON
 from perfzero.report.breakdown import breakdown_json
 from perfzero.report.build import Judged, build
 from perfzero.report.csv_files import summary, timeline
-from perfzero.report.garbage import Pauses, stalls_seen, with_garbage, without_garbage
 from perfzero.report.html import html
-from perfzero.report.inside import frameworks, in_words, looks_on, seen_inside, told_inside
+from perfzero.report.inside import frameworks, seen_inside, told_inside
 from perfzero.report.json_file import to_json
-from perfzero.report.launching import by_lines
-from perfzero.report.leading import with_next_limits
-from perfzero.report.line_remedies import with_lines
 from perfzero.report.looks import broken_down
 from perfzero.report.model import Report
-from perfzero.report.seen_cause import named_by_lines
-from perfzero.report.settled import settled
+from perfzero.report.refined import Evidence, refined
 from perfzero.stacks import HostStacks
 from perfzero.store.reader import Recording, open_recording
 from perfzero.store.stacks import read_stacks
-from perfzero.values import Look, Observation
+from perfzero.values import Look
 from perfzero.words.said import clause, first_line, listed, say
 
 REPORT_JSON = "report.json"
@@ -94,27 +88,11 @@ def judged_report(path: Path | str) -> Report:
         judged.append(Judged(seen, explained(judge(seen), reason)))
     manifest = recording.manifest
     judged, unseen = with_host(recording, judged)
-    judged = [replace(j, diagnosis=reads_first(by_lines(j.diagnosis, j.host), j.host)) for j in judged]
     breakdowns, unread = broken_down(recording, {j.seen.gpu.index: j.seen for j in judged})
     conditions, unsettled = told_inside(breakdowns)
-    inside = seen_inside(conditions, recording.looks, [gpu.index for gpu in recording.gpus])
+    judged, failed = with_evidence(recording, judged, breakdowns, conditions)
     untold = [note.text for note in recording.notes() if note.kind == "unseen"]
     untold += not_looked_into(recording.looks)
-    told, unadvised = with_looks([(j.diagnosis, inside[j.seen.gpu.index]) for j in judged])
-    gpus = [gpu.index for gpu in recording.gpus]
-    told = [_named(d, j, recording.looks, gpus) for j, d in zip(judged, told, strict=True)]
-    told = [with_lines(d, j.host, inside[j.seen.gpu.index]) for j, d in zip(judged, told, strict=True)]
-    told = [
-        with_garbage(
-            d, recording.looks, j.seen.gpu.index, gpus, j.host, pauses_of(j.seen, d, recording.looks)
-        )
-        for j, d in zip(judged, told, strict=True)
-    ]
-    told = [with_next_limits(d, inside[j.seen.gpu.index]) for j, d in zip(judged, told, strict=True)]
-    words = frameworks(breakdowns, recording.looks, [gpu.index for gpu in recording.gpus])
-    judged = [
-        replace(j, diagnosis=in_words(d, words[j.seen.gpu.index])) for j, d in zip(judged, told, strict=True)
-    ]
     return build(
         judged,
         recording=str(path),
@@ -122,48 +100,29 @@ def judged_report(path: Path | str) -> Report:
         complete=recording.complete,
         cost=manifest.cost,
         process=manifest.process,
-        doubts=(*recording.doubts, *unseen, *unread, *unsettled, *unadvised, *untold),
+        doubts=(*recording.doubts, *unseen, *unread, *unsettled, *failed, *untold),
         breakdowns=breakdowns,
         looked_at={look.file: look.gpus for look in recording.looks if look.file},
     )
 
 
-def pauses_of(seen: Observation, diagnosis: Diagnosis, looks: Sequence[Look]) -> Pauses | None:
-    """
-    The pauses of the GPU in what *diagnosis* judged of *seen*; None where it could not tell them, and where
-    none of *looks* saw a collection to be held against them.
-    """
-    if not any(look.collections for look in looks):
-        return None
-    steady = diagnosis.steady
-    idle = idle_time(seen.pm, start_ns=steady.start_ns, end_ns=steady.end_ns)
-    if idle is None:
-        return None
-    return Pauses([ns / 1e9 for ns in (idle.end_ns - idle.start_ns).tolist()], idle.covered_s)
-
-
-def _named(diagnosis: Diagnosis, judged: Judged, looks: Sequence[Look], gpus: Sequence[int]) -> Diagnosis:
-    """*diagnosis* with the names that stacks tell, but of what the garbage collector was seen to do."""
-    its, stalls_s = looks_on(looks, judged.seen.gpu.index, gpus), stalls_seen(diagnosis)
-    return named_by_lines(
-        diagnosis,
-        judged.host,
-        otherwise=lambda finding: without_garbage(finding, its, stalls_s=stalls_s) is not None,
-    )
-
-
-def with_looks(
-    found: Sequence[tuple[Diagnosis, Mapping[Topic, Condition]]],
-) -> tuple[list[Diagnosis], tuple[str, ...]]:
-    """Each diagnosis as what was seen of its GPU settles it, or as it was; and whether that was a mistake."""
-    told: list[Diagnosis] = []
+def with_evidence(
+    recording: Recording,
+    judged: Sequence[Judged],
+    breakdowns: Mapping[str, Breakdown],
+    conditions: Mapping[str, Mapping[Topic, Condition]],
+) -> tuple[list[Judged], tuple[str, ...]]:
+    """*judged*, each refined by what was seen of its GPU's program, and what failed of that."""
+    gpus = [j.seen.gpu.index for j in judged]
+    inside = seen_inside(conditions, recording.looks, gpus)
+    words = frameworks(breakdowns, recording.looks, gpus)
+    told: list[Judged] = []
     doubts: list[str] = []
-    for diagnosis, seen in found:
-        try:
-            told.append(settled(diagnosis, seen))
-        except Exception as error:  # noqa: BLE001 - the verdict stands without it
-            told.append(diagnosis)
-            doubts.append(say("looks.unsettled", kind=type(error).__name__))
+    for j, gpu in zip(judged, gpus, strict=True):
+        evidence = Evidence(j.seen, j.host, inside[gpu], recording.looks, gpus, words[gpu])
+        diagnosis, failed = refined(j.diagnosis, evidence)
+        told.append(replace(j, diagnosis=diagnosis))
+        doubts += failed
     return told, tuple(dict.fromkeys(doubts))
 
 

@@ -10,9 +10,9 @@ SIGNALS: Mapping[str, str] = {
         "this trace could not be broken down ({kind}), which is a mistake in perfzero; all else is as "
         "without it."
     ),
-    "looks.unsettled": (
-        "What the looks show could not be held against the remedies ({kind}), which is a mistake in "
-        "perfzero; all else is as without them."
+    "refined.failed": (
+        "What was seen beside the counters could not be held against the verdict ({step}: {kind}), which is "
+        "a mistake in perfzero; all else is as without it."
     ),
     "trace.unsettled": (
         "what this trace shows of the remedies could not be told ({kind}), which is a mistake in perfzero; "

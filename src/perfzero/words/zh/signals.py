@@ -7,8 +7,8 @@ from collections.abc import Mapping
 SIGNALS: Mapping[str, str] = {
     "trace.of": "{file}：{why}",
     "trace.unexpected": "这份追踪数据无法分解（{kind}），这是 perfzero 的错误；其余部分与没有它时相同。",
-    "looks.unsettled": (
-        "程序内部所见无法与各项建议对照（{kind}），这是 perfzero 的错误；其余部分与没有它时相同。"
+    "refined.failed": (
+        "计数器以外所见无法与结论对照（{step}：{kind}），这是 perfzero 的错误；其余部分与没有它时相同。"
     ),
     "trace.unsettled": (
         "这份追踪数据对各项建议说明了什么无法得出（{kind}），这是 perfzero 的错误；其余部分与没有它时相同。"
