@@ -99,6 +99,10 @@ def take_survey() -> Callable[[], Survey]:
 
 
 def _children() -> frozenset[tuple[int, str]]:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:  # there is none, as a rule: psutil asks for all processes of the machine
+        return frozenset()
     found = set()
     for child in psutil.Process().children(recursive=True):
         try:
