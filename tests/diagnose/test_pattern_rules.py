@@ -202,6 +202,21 @@ def test_a_special_function_in_double_precision_is_named_and_not_called_latency(
     assert latency_bound(e) is None
 
 
+@pytest.mark.parametrize(("pipe", "told"), [(0.27, True), (0.10, False)])
+def test_double_precision_that_no_burst_saw_is_told_by_the_samples_that_have_it(
+    pipe: float, told: bool
+) -> None:
+    """GPM, which alone may have that pipe, is silent while bursts are taken."""
+    seen = observe((Phase(0.01, {**DOUBLE, "fp64_active": pipe}),))
+    rest = {name: column for name, column in seen.zoom.columns.items() if name != "fp64_active"}
+    e = collect(replace(seen, zoom=Samples(seen.zoom.start_ns, seen.zoom.end_ns, rest)))
+    found = fp64_path(e)
+
+    assert np.isnan(e.rates.fp64).all()
+    assert (found is not None) == told
+    assert found is None or found.share > 0.95
+
+
 SINGLE = {"gr_active": 1.0, "sm_active": 0.93, "fma_active": 0.53, "tensor_active": 0.0, "launches": 150.0}
 NEITHER = {"gr_active": 1.0, "sm_active": 0.93, "fma_active": 0.1, "tensor_active": 0.0, "launches": 150.0}
 

@@ -10,6 +10,7 @@ from perfzero.diagnose.thresholds import (
     BOTH_WAYS,
     CPU_COMPUTES,
     FEW_WARPS,
+    FP64_USED,
     LINK_FULL,
     READ_ONLY,
     RUNQUEUE,
@@ -142,3 +143,16 @@ def test_where_nobody_counted_warps_nothing_is_said_of_them() -> None:
     work = {name: value for name, value in PRODUCT.items() if name != "warps_active"}
 
     assert say("try.more_under_way") not in offered("latency_bound", (Phase(0.01, work),))
+
+
+@pytest.mark.parametrize(("pipe", "expected"), [(1.1, True), (0.9, False)])
+def test_bytes_of_numbers_that_are_added_in_double_precision_may_be_halved(
+    pipe: float, expected: bool
+) -> None:
+    """Where memory is the limit the FP64 pipe is hardly used, and doubles take twice the bytes anyway."""
+    adds = {
+        "gr_active": 1.0, "sm_active": 0.98, "dram_read_bytes": 2.1e12, "dram_write_bytes": 2.1e12,
+        "launches": 700.0, "fp64_active": pipe * FP64_USED.value,
+    }  # fmt: skip
+
+    assert (say("try.find_float64") in offered("memory_bound", (Phase(0.01, adds),))) == expected

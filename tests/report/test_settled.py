@@ -141,6 +141,25 @@ def test_what_a_look_cannot_settle_stays_with_its_condition(starved: Diagnosis) 
     assert seen.seen.startswith("In float64: aten::mm")
 
 
+@pytest.mark.parametrize(("holds", "offered"), [(True, True), (False, False)])
+def test_doubles_that_a_look_sees_are_to_be_float32_where_memory_is_the_limit(
+    starved: Diagnosis, holds: bool, offered: bool
+) -> None:
+    """All bytes are halved, so what limits them limits what is left of them."""
+    assert starved.verdict is not None
+    bound = replace(starved.verdict, rule="memory_bound", eased=("memory",), remedies=(), gain=None)
+    shares = dict.fromkeys(TIME_CLASSES, 0.0) | {"memory": 0.7, "latency": 0.3}
+    before = replace(starved, verdict=bound, findings=(bound,), headline=bound.title, shares=shares)
+    rows = (layer("aten::add"),) if holds else ()
+    seen = Condition("float64", holds, 0.9 if holds else 0.0, rows, left=(0.5, 0.65) if holds else None)
+    after = settled(before, {"float64": seen}).verdict
+
+    assert after is not None
+    assert [r.text for r in after.remedies] == [say("try.find_float64")] * offered
+    assert (after.gain is not None) == offered
+    assert after.next_limit == (say("limit.memory") if offered else bound.next_limit)
+
+
 def test_of_many_layers_the_first_are_named_and_the_others_counted(starved: Diagnosis) -> None:
     rows = tuple(layer(f"conv{i}") for i in range(NAMED + 4))
     seen = Condition("channels_last", True, 0.5, rows)
@@ -471,7 +490,8 @@ def test_what_only_a_look_suggests_has_its_words() -> None:
         topic = cast(Topic, offer.remedy.topic)
         assert (topic in SUPPOSING) == (topic not in ("fused_optimizer", "checks"))
         assert f"seen_{topic}" in catalogue("en")
-        assert not any(o.remedy.text == offer.remedy.text and o.applies is always for o in OFFERS)
+        of_rule = [o for o in OFFERS if o.rule == offer.rule and o.remedy.text == offer.remedy.text]
+        assert not any(o.applies is always for o in of_rule)
 
 
 DEPTHWISE = Condition("by_channel", True, 0.5, (layer("depthwise"),), beside=0.5, left=(0.4, 0.8))
@@ -1046,7 +1066,8 @@ def test_a_compiled_network_in_16_bits_that_memory_limits_is_not_told_to_compile
     after = settled(before, {**seen, "compile": COMPILED})
 
     # What a look does not settle is for kernels of one's own, and offered where counters call for it.
-    left = [say("try.fused_or_8bit_optimizer"), say("try.tile_order"), say("try.larger_batch")]
+    kept = ("fused_or_8bit_optimizer", "find_float64", "tile_order", "larger_batch")
+    left = [say(f"try.{name}") for name in kept]
     assert [remedy.text for remedy in remedies(after)] == left
     assert after.verdict is not None
     assert after.verdict.because[-1] == say("compiled_already", share="57 %")

@@ -22,6 +22,7 @@ from perfzero.diagnose.thresholds import (
     CPU_COMPUTES,
     CPU_FULL,
     FEW_WARPS,
+    FP64_USED,
     GC_STALL,
     HEADROOM,
     HOST_LATE,
@@ -192,6 +193,11 @@ def has_tf32(e: Evidence) -> bool:
     return (e.gpu.compute_capability or (0, 0)) >= (8, 0)
 
 
+def uses_double(e: Evidence) -> bool:
+    """Something computes in double precision, however little: its numbers are twice as wide as float32."""
+    return e.while_busy("fp64_active") >= FP64_USED.value
+
+
 def only_fp16(e: Evidence) -> bool:
     """Tensor cores that take FP16 only: compute capability 7.x."""
     return (7, 0) <= (e.gpu.compute_capability or (0, 0)) < (8, 0)
@@ -204,6 +210,13 @@ _UPDATE_IN_FEW_LAUNCHES = Remedy(
     (say("need.optimizer_launches"),),
     say("worked.launches_down_active_up"),
     topic="fused_optimizer",
+)
+
+_IN_FLOAT32 = Remedy(
+    say("try.find_float64"),
+    (say("need.no_double"),),
+    say("worked.fp64_zero"),
+    topic="float64",
 )
 
 _ON_GPU = Remedy(
@@ -501,6 +514,7 @@ OFFERS: tuple[Offer, ...] = (
         ),
         has_tf32,
     ),
+    Offer("memory_bound", _IN_FLOAT32, uses_double),
     Offer(
         "memory_bound",
         Remedy(
@@ -592,16 +606,7 @@ OFFERS: tuple[Offer, ...] = (
         only_fp16,
         "fp16",
     ),
-    Offer(
-        "fp64_path",
-        Remedy(
-            say("try.find_float64"),
-            (say("need.no_double"),),
-            say("worked.fp64_zero"),
-            topic="float64",
-        ),
-        always,
-    ),
+    Offer("fp64_path", _IN_FLOAT32, always),
     Offer(
         "wave_tail",
         Remedy(
@@ -799,6 +804,7 @@ SEEN_ONLY: tuple[Offer, ...] = (
             always,
         ),
     )
+    + tuple(Offer(rule, _IN_FLOAT32, always) for rule in ("memory_bound", "latency_bound"))
     + tuple(
         Offer(rule, Remedy(say("try.hold_memory"), (), GR_UP, topic="allocates"), always)
         for rule in ("host_starved", "sync_bound", "launch_bound", "periodic_stall")
@@ -813,9 +819,9 @@ SEEN_ONLY: tuple[Offer, ...] = (
 )
 """
 What is offered only where a look shows its topic: one operator that nobody supposes from outside, an
-optimizer whose launches are late like all others, memory that is taken and given back, or checks that
-somebody left on. One warp with all the work leaves SMs empty, so a kernel of that kind may be told by either
-rule.
+optimizer whose launches are late like all others, numbers twice as wide as need be, memory that is taken and
+given back, or checks that somebody left on. One warp with all the work leaves SMs empty, so a kernel of that
+kind may be told by either rule.
 """
 
 

@@ -217,11 +217,13 @@ def tensor_cores(e: Evidence, facts: Mapping[str, Fact]) -> StepAnswer:
         whole = e.fma_pipe == "fma_active"
         pipe = say("steps.fp32_pipe", share=share) if whole else say("steps.fp32_arithmetic", share=share)
     text = say("steps.tensor_in_use", share=percent(while_busy), pipe=pipe)
-    for rule, what in ((fp32_path, "FP32"), (fp64_path, "FP64")):
-        found = rule(e)
-        if found is not None:
-            text = say("steps.matrix_work", text=text, what=what, share=percent(found.share))
-            return StepAnswer(4, QUESTIONS[3], say("answer.unused"), found.severity, text, shown)
+    single, double = fp32_path(e), fp64_path(e)
+    if single is not None:
+        text = say("steps.fp32_matrix_work", text=text, share=percent(single.share))
+        return StepAnswer(4, QUESTIONS[3], say("answer.unused"), single.severity, text, shown)
+    if double is not None:
+        text = say("steps.double_precision", text=text, share=percent(double.share))
+        return StepAnswer(4, QUESTIONS[3], say("answer.unused"), double.severity, text, shown)
     if tensor_starved(e) is not None:
         return StepAnswer(4, QUESTIONS[3], say("answer.starved"), "watch", text, shown)
     if while_busy < TENSOR_UNUSED.value:

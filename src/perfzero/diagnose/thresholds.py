@@ -520,6 +520,14 @@ FP64_HEAVY = Threshold(
     "which is mostly integer work and branches, uses the FP64 pipe for 27 % of the time.",
     H200,
 )
+FP64_USED = Threshold(
+    "fp64_used",
+    0.005,
+    "ratio",
+    "At most 0.0007 in 145 recordings of programs without double precision. Memory keeps adding doubles, 24 "
+    "bytes each, below 0.012 of an H200's FP64 pipe.",
+    H200,
+)
 COMPUTE_WATCH = Threshold("compute_watch", 0.10, "ratio", "A tenth of the time and more.", "science: rule T1")
 COMPUTE_BAD = Threshold("compute_bad", 0.30, "ratio", "Nearly a third of the time and more.", CHOICE)
 TAIL_FULL = Threshold("tail_full", 0.95, "ratio", "All SMs but a handful have work.", CHOICE)

@@ -24,7 +24,7 @@ MADE_FOR: Mapping[str, str] = {"launch_bound": say("try.graph")}
 BECOMES: Mapping[str, str] = dict.fromkeys(("alignment", "tf32", "fused_attention"), LIMIT_NAMES["tensor"])
 """The limit of what a remedy leaves, by its topic, where that is another one than before."""
 
-_NARROWS = frozenset({"activations", "by_channel"})
+_NARROWS = frozenset({"activations", "by_channel", "float64"})
 """Topics whose remedies halve the bytes of all the GPU's work, whatever limits it, which keeps its limit."""
 
 

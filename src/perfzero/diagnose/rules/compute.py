@@ -15,7 +15,7 @@ from perfzero.diagnose.remedies import Offer, offers_for, remedies_for, with_fir
 from perfzero.diagnose.rules._batch import led_by_batch
 from perfzero.diagnose.rules._severity import of_share
 from perfzero.diagnose.rules.memory import l2_bound
-from perfzero.diagnose.split import Rates
+from perfzero.diagnose.split import Rates, rates_of
 from perfzero.diagnose.thresholds import (
     BOUND,
     COMPUTE_BAD,
@@ -101,11 +101,17 @@ def fp64_path(e: Evidence) -> Finding | None:
     if e.split is None:
         return None
     rates = e.rates
+    if not np.isfinite(rates.fp64).any():
+        # Only GPM may have it, which is silent while bursts are taken.
+        rates = rates_of(e.long, e.roofs)
     on_pipe = (rates.fp64 >= FP64_HEAVY.value) & (rates.fp64 >= rates.fp32)
     # The tensor cores multiply float64, too, from Ampere on.
     matrix = e.while_busy("tensor_fp64_active")
     by_tensor = matrix >= FP64_HEAVY.value
-    share = e.busy_share(on_pipe | (by_tensor & (rates.tensor >= TENSOR_UNUSED.value)))
+    double = on_pipe | (by_tensor & (rates.tensor >= TENSOR_UNUSED.value))
+    busy_s = float(np.sum(rates.busy_s))
+    of_busy = float(np.sum(rates.busy_s[double])) / busy_s if busy_s > 0 else 0.0
+    share = of_busy * (1.0 - e.share("idle", "copy"))
     if not share >= COMPUTE_WATCH.value:
         return None
     expected, stopped = gain.double(e, share, by_tensor=by_tensor)
