@@ -542,6 +542,73 @@ def test_where_it_is_the_smaller_part_of_what_waits_they_do(starved: Diagnosis) 
     assert [remedy.text for remedy in after.verdict.remedies] == ["Bring it there."]
 
 
+BETWEEN = Condition("between", True, 0.5, (layer("aten::mul"),))
+FUSED = Condition(
+    "chains",
+    True,
+    0.5,
+    (layer("blocks"),),
+    left=(0.1, 0.6),
+    others=Others(tensor=0.4, memory=0.0, latency=0.1),
+)
+
+
+def with_memory(starved: Diagnosis) -> Diagnosis:
+    """The tensor cores are kept waiting 0.6 of the time, and memory is the limit 0.4 of it, told second."""
+    before = waiting(starved)
+    assert before.verdict is not None
+    memory = replace(
+        before.verdict, rule="memory_bound", title="Memory.", share=0.4, gain=Gain(1.1, 1.2, ""), saves=0.1,
+        eased=("memory",), remedies=(Remedy(say("try.fuse_elementwise"), topic="chains"),),
+    )  # fmt: skip
+    return replace(before, findings=(before.findings[0], memory))
+
+
+def test_kernels_that_multiply_nothing_keep_no_tensor_core_from_work_and_fusing_them_leads(
+    starved: Diagnosis,
+) -> None:
+    """As six layers of width 384: their gates and norms were at no roof, and went with torch.compile."""
+    after = settled(with_memory(starved), {"between": BETWEEN, "chains": FUSED})
+
+    assert [f.rule for f in after.findings] == ["memory_bound", "latency_bound"]
+    assert after.verdict is after.findings[0]
+    assert after.headline == "Memory."
+    assert after.findings[1].because == ("meanwhile", say("latency.between", share="50 %"))
+    assert after.steps[0].answer == say("answer.not_needed")
+
+
+@pytest.mark.parametrize("topic", ["channels_last", "alignment", "tensor_cores", "fused_attention"])
+def test_where_products_could_be_fed_better_the_tensor_cores_wait(starved: Diagnosis, topic: Topic) -> None:
+    """As a ResNet in NCHW, whose norms are slow for the same reason."""
+    fed = Condition(topic, True, 0.1, (layer("conv"),))
+    after = settled(with_memory(starved), {"between": BETWEEN, "chains": FUSED, topic: fed})
+
+    assert [f.rule for f in after.findings] == ["tensor_starved", "memory_bound"]
+
+
+def test_where_they_are_the_smaller_part_of_what_waits_the_tensor_cores_wait(starved: Diagnosis) -> None:
+    after = settled(with_memory(starved), {"between": replace(BETWEEN, share=0.25), "chains": FUSED})
+
+    assert [f.rule for f in after.findings] == ["tensor_starved", "memory_bound"]
+
+
+@pytest.mark.parametrize(
+    ("rest", "limit"),
+    [
+        (Others(tensor=0.4, memory=0.0, latency=0.1), "the tensor cores"),
+        (Others(tensor=0.0, memory=0.1, latency=0.4), "latency inside the kernels"),
+        (Others(tensor=0.1, memory=0.3, latency=0.1), "memory bandwidth"),
+    ],
+)
+def test_once_elementwise_operators_are_fused_what_is_beside_them_may_limit(
+    starved: Diagnosis, rest: Others, limit: str
+) -> None:
+    after = settled(with_memory(starved), {"between": BETWEEN, "chains": replace(FUSED, others=rest)})
+
+    assert after.verdict is not None
+    assert after.verdict.next_limit == limit
+
+
 def test_what_is_in_16_bits_and_channels_last_is_not_told_to_be(starved: Diagnosis) -> None:
     done = replace(DEPTHWISE, holds=False, beside=0.0, left=None)
     after = settled(waiting(starved), {"by_channel": done}).verdict

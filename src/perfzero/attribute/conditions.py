@@ -29,6 +29,7 @@ the GPU's busy time, or it does not. Where the trace does not say it beyond doub
     serial_gradient, pairwise
                      kernels that are many times slower than another way to the same result (`roundabout.py`)
     by_channel       convolutions that tensor cores cannot speed up (`by_channel.py`)
+    between          kernels at no roof that multiply nothing (`between.py`)
     slow_convolutions
                      convolutions whose kernels are of a slow algorithm (`algorithms.py`)
     checks, compile, graph, pageable, pinned_source, training, fills, clears_gradients
@@ -52,6 +53,7 @@ from typing import Annotated, Literal
 from perfzero.attribute.algorithms import detours
 from perfzero.attribute.aligning import left_when_aligned
 from perfzero.attribute.allocating import OFTEN
+from perfzero.attribute.between import between
 from perfzero.attribute.breakdown import OPTIMIZER_ROW, Breakdown, Call, CallRow
 from perfzero.attribute.by_channel import by_channel
 from perfzero.attribute.done import FEW_LAUNCHES, checked, compiled, copied, filled, graphed, trained
@@ -336,6 +338,7 @@ _ASKED: Sequence[Callable[[Breakdown], Condition | None]] = (
     tensor_cores,
     tiny,
     traffic,
+    between,
     allocates,
     compiled,
     graphed,

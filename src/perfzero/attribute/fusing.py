@@ -38,6 +38,7 @@ from perfzero.attribute.breakdown import Breakdown, Chain
 from perfzero.attribute.operators import NORMS, ROW_SUMS, plain
 from perfzero.attribute.parts import NOTEWORTHY, Condition, Part
 from perfzero.attribute.paths import pattern, without_numbers
+from perfzero.attribute.standing import others
 from perfzero.attribute.work import KNOWN
 from perfzero.limits import H200_LOOKS, Limit
 
@@ -61,6 +62,7 @@ def chains(b: Breakdown, unknown: float) -> Condition | None:
     every = (*b.chains, *b.alone)
     whole, roof = _time(every), _roof(b, every)
     left = [_left(chain, roof) for chain in every]
+    fused = {call for chain in every for call in chain.calls}
     return Condition(
         "chains",
         True,
@@ -69,6 +71,7 @@ def chains(b: Breakdown, unknown: float) -> Condition | None:
         beside=(whole - chained) / b.busy_ns,
         left=(sum(least for least, _ in left) / whole, sum(most for _, most in left) / whole),
         spared=_spared(b.chains),
+        others=others(b, (row for row in b.calls if row.call in fused)),
     )
 
 

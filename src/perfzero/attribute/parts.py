@@ -41,6 +41,7 @@ Topic = Literal[
     "pairwise",
     "slow_convolutions",
     "by_channel",
+    "between",
     "allocates",
     "checks",
 ]

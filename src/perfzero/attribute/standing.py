@@ -41,10 +41,10 @@ def others(b: Breakdown, concerned: Iterable[CallRow]) -> Others | None:
     """What limits the kernels of *b* that are not *concerned*; None where too little is known of them."""
     changed = frozenset(concerned)
     left = [row for row in b.calls if row.kind == "kernel" and row not in changed]
-    places = {kernel.row.name: kernel.row.roofline for kernel in b.kernels}
+    limits = limits_of(b)
     shares = {"tensor": 0.0, "memory": 0.0, "latency": 0.0, "": 0.0}
     for row in left:
-        shares[_limit(row.kernel, places.get(row.kernel))] += row.share
+        shares[limits.get(row.kernel, "")] += row.share
     whole = sum(shares.values())
     known = whole - shares.pop("")
     if not (whole > 0 and known >= KNOWN * whole):
@@ -52,8 +52,13 @@ def others(b: Breakdown, concerned: Iterable[CallRow]) -> Others | None:
     return Others(**{name: share * whole / known for name, share in shares.items()})
 
 
-def _limit(kernel: str, place: Roofline | None) -> str:
-    if place is None or math.isnan(place.roof):
+def limits_of(b: Breakdown) -> dict[str, str]:
+    """What limits each kernel of *b*, by its name; empty where it has no place under the roof."""
+    return {kernel.row.name: _limit(kernel.row.name, kernel.row.roofline) for kernel in b.kernels}
+
+
+def _limit(kernel: str, place: Roofline) -> str:
+    if math.isnan(place.roof):
         return ""
     if place.roof < NEAR:
         return "latency"

@@ -21,11 +21,17 @@ from perfzero.words.said import say
 MADE_FOR: Mapping[str, str] = {"launch_bound": say("try.graph")}
 """The remedy that a finding's gain was computed for, by rule, where that is not the first one."""
 
-BECOMES: Mapping[str, str] = dict.fromkeys(("alignment", "tf32", "fused_attention"), LIMIT_NAMES["tensor"])
+BECOMES: Mapping[str, str] = {
+    **dict.fromkeys(("alignment", "tf32", "fused_attention"), LIMIT_NAMES["tensor"]),
+    "chains": LIMIT_NAMES["memory"],
+}
 """The limit of what a remedy leaves, by its topic, where that is another one than before."""
 
 _NARROWS = frozenset({"activations", "by_channel", "float64"})
 """Topics whose remedies halve the bytes of all the GPU's work, whatever limits it, which keeps its limit."""
+
+WITH_BESIDE = frozenset({"chains", "activations", "by_channel"})
+"""Topics of which what is left is left of the time `beside`, too."""
 
 
 def changed(diagnosis: Diagnosis, change: Callable[[Finding], Finding]) -> Diagnosis:
@@ -140,7 +146,8 @@ def _after(
     rest = {"tensor": others.tensor, "memory": others.memory, "latency": others.latency}
     limits = {LIMIT_NAMES[name]: share * busy for name, share in rest.items()}
     limits |= {LIMIT_NAMES[c]: share for c, share in kept.items()}
-    limits[becomes] = limits.get(becomes, 0.0) + condition.share * busy * math.sqrt(left[0] * left[1])
+    share = condition.share + (condition.beside if condition.topic in WITH_BESIDE else 0.0)
+    limits[becomes] = limits.get(becomes, 0.0) + share * busy * math.sqrt(left[0] * left[1])
     return most_of(limits)
 
 

@@ -8,7 +8,8 @@ to gain first; only what supposes nothing and has a gain of its own, more in any
 it is not, the remedy is left out: it would change nothing. So are those that the program follows already,
 such as torch.compile where Inductor made the kernels, or has nothing for.
 Where most of what keeps the tensor cores waiting is seen to be nothing that they could do, the finding is
-that kernels wait for their own latencies, with the remedies against that.
+that kernels wait for their own latencies, with the remedies against that. If these kernels hand on results
+through memory, what fusing gains, which the finding about memory tells, is ranked against it anew.
 Beside a finding that the device memory is the limit stand the modules that move most of the bytes, and how
 many need not be moved. What fusing gains is told by the elementwise operators that were seen, not by what it
 gains elsewhere.
@@ -25,12 +26,15 @@ from typing import Annotated, cast
 from perfzero import text
 from perfzero.attribute.parts import NOTEWORTHY, Condition, Part, Topic
 from perfzero.diagnose.filling import at_host_pace
+from perfzero.diagnose.gain import amdahl, middle
+from perfzero.diagnose.judge import with_findings
 from perfzero.diagnose.remedies import OFFERS, SEEN_ONLY, always
-from perfzero.diagnose.verdict import Diagnosis, Finding, Remedy, StepAnswer, TimeClass
+from perfzero.diagnose.thresholds import RECOVER_LATENCY
+from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Remedy, StepAnswer, TimeClass
 from perfzero.diagnose.wording import ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUTIONS
 from perfzero.limits import CHOICE, Limit
 from perfzero.report.breakdown import given, within_model
-from perfzero.report.leading import changed, gain_left, led_by_its_first, with_gain
+from perfzero.report.leading import WITH_BESIDE, changed, gain_left, led_by_its_first, with_gain
 from perfzero.words.said import joined, listed, say
 
 NAMED = 3
@@ -117,9 +121,6 @@ SUPPOSING: Mapping[Topic, str] = {
 }
 """What a gain supposes that comes of what a remedy leaves of the time, by its topic."""
 
-_WITH_BESIDE = frozenset({"chains", "activations", "by_channel"})
-"""Topics of which what is left is left of the time `beside`, too."""
-
 OF_ALL_TIME: frozenset[Topic] = frozenset({"allocates"})
 """Topics whose share is of all time, not of the time that the GPU works."""
 
@@ -152,6 +153,8 @@ def settled(diagnosis: Diagnosis, seen: Mapping[Topic, Condition]) -> Diagnosis:
     launched = diagnosis.facts.get("launches_per_s")
     launches = math.nan if launched is None or _is_graphed(seen) else launched.value
     after = changed(diagnosis, lambda finding: _settled(finding, seen, busy, launches, diagnosis.shares))
+    if _starved(diagnosis) and not _starved(after):
+        after = with_findings(after, tuple(map(_ranked_by_fusing, after.findings)))
     if _starved(after) or not _starved(diagnosis):
         return after
     starved = say("answer.starved")
@@ -160,6 +163,13 @@ def settled(diagnosis: Diagnosis, seen: Mapping[Topic, Condition]) -> Diagnosis:
 
 def _starved(diagnosis: Diagnosis) -> bool:
     return any(finding.rule == "tensor_starved" for finding in diagnosis.findings)
+
+
+def _ranked_by_fusing(finding: Finding) -> Finding:
+    """*finding* with the rank of what fusing gains by a look, where it is about memory and fusing leads."""
+    first = next(iter(finding.remedies), None)
+    fuses = finding.rule == "memory_bound" and first is not None and first.topic == "chains"
+    return replace(finding, saves=None) if fuses and finding.gain is not None else finding
 
 
 def _not_needed(step: StepAnswer) -> StepAnswer:
@@ -176,7 +186,7 @@ def _settled(
     shares: Mapping[TimeClass, float],
 ) -> Finding:
     if finding.rule == "tensor_starved":
-        finding = _nothing_for_tensor_cores(finding, seen.get("by_channel"), busy)
+        finding = _nothing_for_tensor_cores(finding, seen, busy)
     if finding.rule == "memory_bound" and "traffic" in seen:
         finding = replace(finding, because=(*finding.because, _traffic(seen["traffic"])))
     offered = {remedy.text for remedy in finding.remedies}
@@ -205,14 +215,16 @@ def _settled(
     return finding if remedies == before else led_by_its_first(finding, remedies, shares, seen)
 
 
-def _nothing_for_tensor_cores(finding: Finding, condition: Condition | None, busy: float) -> Finding:
+def _nothing_for_tensor_cores(finding: Finding, seen: Mapping[Topic, Condition], busy: float) -> Finding:
     """
     *finding* that tensor cores are kept waiting, as that of kernels that wait for their latencies where a
-    look shows that most of these are convolutions channel by channel, which no tensor core makes faster.
+    look shows that most of these are convolutions channel by channel, which no tensor core makes faster, or
+    multiply nothing, and no product could be fed better.
     """
-    if condition is None or not condition.share * busy >= MOSTLY * finding.share:
+    why = next((w for w in (_why_not(t, seen, finding.share, busy) for t in _NOT_FOR_THEM) if w), "")
+    if not why:
         return finding
-    why = say("latency.by_channel", share=text.percent(condition.share))
+    least, most = (amdahl(finding.share, recovered=part) for part in RECOVER_LATENCY)
     return replace(
         finding,
         rule="latency_bound",
@@ -222,7 +234,36 @@ def _nothing_for_tensor_cores(finding: Finding, condition: Condition | None, bus
         next_limit=None,
         remedies=tuple(o.remedy for o in OFFERS if o.rule == "latency_bound" and o.applies is always),
         eased=("latency",),
+        saves=middle(Gain(least, most, "")),
     )
+
+
+_FEEDS: tuple[Topic, ...] = (
+    "channels_last",
+    "alignment",
+    "tensor_cores",
+    "fused_attention",
+    "slow_convolutions",
+)
+"""What keeps tensor cores waiting by how their products are made, or what stands in their place."""
+
+_NOT_FOR_THEM: tuple[Topic, ...] = ("by_channel", "between")
+"""What tensor cores cannot do."""
+
+
+def _why_not(topic: Topic, seen: Mapping[Topic, Condition], waiting: float, busy: float) -> str:
+    """Why most of what is *waiting*, a share of the time, is nothing for tensor cores; empty if it is not."""
+    condition = seen.get(topic)
+    if condition is None or not condition.share * busy >= MOSTLY * waiting:
+        return ""
+    if topic == "between" and _fed_badly(seen):
+        return ""
+    return say(f"latency.{topic}", share=text.percent(condition.share))
+
+
+def _fed_badly(seen: Mapping[Topic, Condition]) -> bool:
+    """Whether a look shows something by which the tensor cores would be fed better."""
+    return any(topic in seen and seen[topic].holds for topic in _FEEDS)
 
 
 def _shown_only(rule: str, seen: Mapping[Topic, Condition]) -> Iterator[Remedy]:
@@ -284,7 +325,7 @@ def _gains_more(remedy: Remedy, seen: Remedy) -> bool:
 
 
 def _named(remedy: Remedy, condition: Condition, need: str, busy: float, launches: float) -> Remedy:
-    fuses, beside = condition.topic == "chains", condition.topic in _WITH_BESIDE
+    fuses, beside = condition.topic == "chains", condition.topic in WITH_BESIDE
     sentence = say(
         f"seen_{condition.topic}",
         rows=_rows(condition.rows),

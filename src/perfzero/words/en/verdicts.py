@@ -161,6 +161,10 @@ VERDICTS: Mapping[str, str] = {
         "convolutions channel by channel take {share} of the busy time: there is nothing in them for the "
         "tensor cores"
     ),
+    "latency.between": (
+        "kernels that multiply nothing and reach no roof take {share} of the busy time: there is nothing in "
+        "them for the tensor cores"
+    ),
     "latency.meanwhile": (
         "in that time DRAM is at {memory}, the tensor cores at {tensor} and the FP32 pipe at {fp32} of "
         "what they can, with {sm} of the SMs occupied"

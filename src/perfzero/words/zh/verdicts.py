@@ -111,6 +111,7 @@ VERDICTS: Mapping[str, str] = {
     "gain.better_kernels": "这些内核为何慢尚不清楚：换用更好的内核，这段时间可省 10 % 到 95 %",
     "latency.title": "内核有 {share} 的时间在等自身的延迟。",
     "latency.by_channel": "逐通道卷积占忙碌时间的 {share}：其中没有张量核心可做的事",
+    "latency.between": "不做乘法、也没有用满任何资源的内核占忙碌时间的 {share}：其中没有张量核心可做的事",
     "latency.meanwhile": (
         "其间 DRAM 用到其能力的 {memory}，张量核心 {tensor}，FP32 流水线 {fp32}，而有任务的 SM 占 {sm}"
     ),
