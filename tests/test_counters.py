@@ -146,7 +146,7 @@ def test_receiving_and_sending_are_not_mixed_up() -> None:
 
 
 def test_the_page_about_counters_is_up_to_date() -> None:
-    done = write_docs("--check")
+    done = write_docs("--check", "counters.md")
 
     assert done.returncode == 0, done.stderr
 
@@ -154,13 +154,20 @@ def test_the_page_about_counters_is_up_to_date() -> None:
 def test_a_page_that_is_out_of_date_is_noticed_and_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "counters.md").write_text("# Counters\n")
 
-    checked = write_docs("--check", "--docs", str(tmp_path))
+    checked = write_docs("--check", "--docs", str(tmp_path), "counters.md")
     assert checked.returncode == 1
     assert "docs/counters.md is out of date" in checked.stderr
     assert (tmp_path / "counters.md").read_text() == "# Counters\n"
 
-    assert write_docs("--docs", str(tmp_path)).returncode == 0
-    assert write_docs("--check", "--docs", str(tmp_path)).returncode == 0
+    assert write_docs("--docs", str(tmp_path), "counters.md").returncode == 0
+    assert write_docs("--check", "--docs", str(tmp_path), "counters.md").returncode == 0
+
+
+def test_a_page_that_is_not_there_is_refused() -> None:
+    refused = write_docs("--check", "counter.md")
+
+    assert refused.returncode == 2
+    assert "no such page: counter.md" in refused.stderr
 
 
 def test_every_counter_is_documented() -> None:

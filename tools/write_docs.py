@@ -3,6 +3,8 @@ Write the pages of the documentation that are made from the code, and the output
 
     python tools/write_docs.py            write them
     python tools/write_docs.py --check    change nothing; exit code 1 if a page is out of date
+
+Pages that are named, as in `write_docs.py counters.md README.md`, are all that is looked at.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import examples
@@ -38,15 +41,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--check", action="store_true", help="only say whether a page is out of date")
     parser.add_argument("--docs", type=Path, default=DOCS, help=argparse.SUPPRESS)
+    parser.add_argument("pages", nargs="*", metavar="PAGE", help="by file name (default: all)")
     options = parser.parse_args(argv)
-    wanted = {options.docs / name: page() for name, page in PAGES.items()}
-    for page in sorted(options.docs.glob("*.md")):
-        if page.name not in PAGES:
-            wanted[page] = examples.filled(page.read_text(encoding="utf-8"))
-    for name, language in READMES.items():
-        readme = options.docs.parent / name
-        if readme.exists():
-            wanted[readme] = with_demo(readme.read_text(encoding="utf-8"), language=language)
+    makers = makers_of(options.docs)
+    unknown = sorted(set(options.pages) - {path.name for path in makers})
+    if unknown:
+        parser.error(f"no such page: {', '.join(unknown)}")
+    chosen = options.pages or [path.name for path in makers]
+    wanted = {path: make() for path, make in makers.items() if path.name in chosen}
     stale = [path for path, text in wanted.items() if _read(path) != text]
     for path in stale:
         name = path.name if path.name in READMES and path.parent != options.docs else f"docs/{path.name}"
@@ -57,6 +59,24 @@ def main(argv: Sequence[str] | None = None) -> int:
             path.write_text(wanted[path], encoding="utf-8")
             print(f"wrote {name}")
     return 1 if stale and options.check else 0
+
+
+def makers_of(docs: Path) -> dict[Path, Callable[[], str]]:
+    """What makes each page of the folder *docs*, and each README beside it."""
+
+    def filled(page: Path) -> str:
+        return examples.filled(page.read_text(encoding="utf-8"))
+
+    def introduced(readme: Path, language: str) -> str:
+        return with_demo(readme.read_text(encoding="utf-8"), language=language)
+
+    found: dict[Path, Callable[[], str]] = {docs / name: page for name, page in PAGES.items()}
+    written = [page for page in sorted(docs.glob("*.md")) if page.name not in PAGES]
+    found |= {page: partial(filled, page) for page in written}
+    readmes = {docs.parent / name: language for name, language in READMES.items()}
+    return found | {
+        path: partial(introduced, path, language) for path, language in readmes.items() if path.exists()
+    }
 
 
 def with_demo(readme: str, *, language: str) -> str:
