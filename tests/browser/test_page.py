@@ -609,7 +609,7 @@ def test_a_dot_a_gauge_and_a_second_way_say_what_they_were_given(
     assert places == ["25%", "90%"]
     gains = page.evaluate(
         """() => {
-          const way = { text: 'a', needs: [], seen: '', verify: '', gain: null, snippet: [] };
+          const way = { text: 'a', needs: [], seen: '', next: '', verify: '', gain: null, snippet: [] };
           const gpu = { healthy: '', undecided: '', next: '', gain: { times: '2-3×', assumption: '' },
             remedies: [way, way, { ...way, gain: { times: '1.1×', assumption: '' } }] };
           const ways = [...perfzero.actions(gpu).querySelectorAll('.way')];
@@ -617,6 +617,23 @@ def test_a_dot_a_gauge_and_a_second_way_say_what_they_were_given(
         }"""
     )
     assert ["2-3×" in gains[0], gains[1], "1.1×" in gains[2]] == [True, "", True]
+
+
+def test_of_another_remedy_the_limit_after_it_is_told_beside_it(
+    open_page: Open, report: Reports, pages: Pages
+) -> None:
+    page = open_page(pages("nchw", report("resnet50_nchw")))
+    told = page.evaluate(
+        """() => {
+          const way = { text: 'a', needs: [], seen: '', next: '', verify: '', gain: null, snippet: [] };
+          const gpu = { healthy: '', undecided: '', next: 'the host', gain: null, severity: 'bad',
+            remedies: [way, { ...way, next: 'memory' }] };
+          const card = perfzero.actions(gpu);
+          return [...card.querySelectorAll('.way')].map((n) => n.textContent).concat(card.textContent);
+        }"""
+    )
+    assert [text.count("next limit is memory") for text in told] == [0, 1, 1]
+    assert told[2].count("next limit is the host") == 1
 
 
 def test_where_no_remedy_is_left_the_page_has_nothing_to_check(

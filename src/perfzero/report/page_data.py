@@ -175,6 +175,7 @@ def _remedy(remedy: Remedy, say: Voice) -> dict[str, Any]:
         "text": say.tell(remedy.text),
         "needs": [say.tell(n) for n in remedy.needs],
         "seen": say.tell(remedy.seen),
+        "next": "" if remedy.next_limit is None else say.tell(remedy.next_limit),
         "verify": say.within(remedy.verify),
         "gain": _gain(remedy.gain, say),
         "snippet": [list(line) for line in snippet(remedy)],

@@ -37,6 +37,7 @@ PAGE: Mapping[str, str] = {
     "page.assuming": "if %s",
     "page.provided": "provided: %s",
     "page.next_limit": "the next limit is %s",
+    "page.then_next_limit": "Then the next limit is %s.",
     "page.seen_inside": "Seen inside the program",
     "page.sketch": "as a sketch, with names of your own",
     "page.copy": "Copy",

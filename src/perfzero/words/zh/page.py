@@ -35,6 +35,7 @@ PAGE: Mapping[str, str] = {
     "page.assuming": "前提是：%s",
     "page.provided": "前提：%s",
     "page.next_limit": "下一个瓶颈是%s",
+    "page.then_next_limit": "采用此办法后，下一个瓶颈是%s。",
     "page.seen_inside": "在程序内部看到",
     "page.sketch": "示意，名称请换成你自己的",
     "page.copy": "复制",
