@@ -157,6 +157,30 @@ def test_long_normalisations_beside_longer_tensor_work_ask_for_nothing():
     assert found.severity == "info"
 
 
+@pytest.mark.parametrize(
+    ("product_s", "simple_s", "tensor", "told"),
+    [
+        (0.045, 0.030, 0.9, {"well_used"}),
+        (0.045, 0.030, 1.0, {"well_used"}),
+        (0.035, 0.040, 0.9, {"tensor_starved"}),
+        (0.035, 0.040, 0.0, {"latency_bound"}),
+    ],
+)
+def test_short_kernels_beside_longer_products_ask_for_nothing(product_s, simple_s, tensor, told):
+    """Every network has some at no roof; a healthy vision transformer on an H200 for 19 % of the time."""
+    mixed = observe(
+        [
+            Phase(product_s, {"gr_active": 1.0, "sm_active": 0.95, "tensor_active": tensor}),
+            Phase(simple_s, {"gr_active": 1.0, "sm_active": 0.95}),
+            Phase(0.025, {"gr_active": 1.0, "sm_active": 0.95, "dram_read_bytes": 4e12}),
+        ]
+    )
+    e = collect(mixed)
+    found = (rule(e) for rule in (compute.well_used, compute.tensor_starved, compute.latency_bound))
+
+    assert {finding.rule for finding in found if finding is not None} == told
+
+
 def test_streaming_is_noted_as_poor_reuse_and_good_reuse_is_not(program):
     streaming = memory.memory_bound(collect(program("elementwise_chain")))
     reused = memory.memory_bound(

@@ -137,7 +137,7 @@ def fp64_path(e: Evidence) -> Finding | None:
 def tensor_starved(e: Evidence) -> Finding | None:
     """A tensor-core program that keeps them waiting, with nothing else at its roof meanwhile."""
     share = e.share("latency")
-    if e.split is None or not share >= LATENCY_WATCH.value:
+    if e.split is None or not share >= LATENCY_WATCH.value or _is_well_used(e):
         return None
     rates = e.rates
     tensor = weighted_mean(rates.tensor, rates.busy_s)
@@ -270,7 +270,9 @@ def _lost_in_tails(zoom: Samples) -> float:
 def latency_bound(e: Evidence) -> Finding | None:
     """SMs occupied, and no resource anywhere near its roof."""
     share = e.share("latency")
-    if e.split is None or not share >= LATENCY_WATCH.value or tensor_starved(e) is not None:
+    if e.split is None or not share >= LATENCY_WATCH.value or _is_well_used(e):
+        return None
+    if tensor_starved(e) is not None:
         return None
     at_l2 = l2_bound(e)
     if at_l2 is not None and at_l2.share >= share / 2:
@@ -327,18 +329,24 @@ def latency_bound(e: Evidence) -> Finding | None:
     return led_by_batch(e, found)
 
 
+def _is_well_used(e: Evidence) -> bool:
+    """
+    Whether the tensor cores are the main limit and the rest is at a roof for the most part. Then what reaches
+    none is the mix of kernels that every network has, some of them short.
+    """
+    if e.split is None or fp64_path(e) is not None:
+        return False
+    tensor, largest = e.share("tensor"), max(e.split.shares.values())
+    hardly_waits = e.share("idle", "copy", "communication") < IDLE_WATCH.value
+    at_roof = e.share("tensor", "memory", "fma") >= WELL_BOUND.value
+    return hardly_waits and at_roof and tensor >= max(WELL_TENSOR.value, largest)
+
+
 def well_used(e: Evidence) -> Finding | None:
     """The healthy answer: the tensor cores are the limit, and the GPU hardly ever waits."""
-    if e.split is None:
+    if not _is_well_used(e):
         return None
-    waiting = e.share("idle", "copy", "communication")
     tensor = e.share("tensor")
-    at_roof = e.share("tensor", "memory", "fma")
-    largest = max(e.split.shares.values())
-    if fp64_path(e) is not None:
-        return None
-    if waiting >= IDLE_WATCH.value or tensor < max(WELL_TENSOR.value, largest) or at_roof < WELL_BOUND.value:
-        return None
     busy = weighted_mean(e.rates.tensor, e.rates.busy_s)
     return Finding(
         rule="well_used",
