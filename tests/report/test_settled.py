@@ -115,6 +115,35 @@ def test_kernels_that_become_shorter_and_no_fewer_leave_the_host_to_launch_them(
     assert (verdict.gain.low, verdict.gain.high) == pytest.approx(gain)
 
 
+@pytest.mark.parametrize(
+    ("launches", "topic", "limit"),
+    [
+        (1_000.0, "pairwise", "latency inside the kernels"),
+        (20_000.0, "pairwise", "the host"),  # 0.15 of the time is left to the GPU, and 0.38 to the host
+        (20_000.0, "tf32", "the host"),
+        (1_000.0, "tf32", "the tensor cores"),
+        (20_000.0, "slow_convolutions", "latency inside the kernels"),  # others need not be as many
+    ],
+)
+def test_where_the_host_then_takes_longer_to_launch_than_the_gpu_works_it_is_the_next_limit(
+    starved: Diagnosis, launches: float, topic: Topic, limit: str
+) -> None:
+    known = {"gr_active": 0.98, "launches_per_s": launches}
+    facts = {name: Fact(name, value, "", "info") for name, value in known.items()}
+    shares = dict.fromkeys(TIME_CLASSES, 0.0) | {"latency": 0.95, "memory": 0.03, "idle": 0.02}
+    rest = Others(tensor=0.08, memory=0.01, latency=0.01)
+    seen = Condition(topic, True, 0.9, left=(0.03, 0.05), others=rest if topic == "tf32" else None)
+    needs = (SETTLED[topic],) if topic in SETTLED else ()
+    before = with_remedies(starved, Remedy("Compute it another way.", needs, topic=topic))
+    assert before.verdict is not None
+    verdict = replace(before.verdict, eased=("latency",), gain=None)
+    before = replace(before, verdict=verdict, findings=(verdict, *before.findings[1:]))
+    after = settled(replace(before, facts=facts, shares=shares), {topic: seen}).verdict
+
+    assert after is not None
+    assert after.next_limit == limit
+
+
 def test_a_remedy_whose_condition_does_not_hold_is_left_out(starved: Diagnosis) -> None:
     other = Remedy("Fuse what runs between.")
     before = with_remedies(starved, CHANNELS_LAST, other)

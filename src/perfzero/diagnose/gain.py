@@ -89,11 +89,15 @@ def cap(
 
 
 def next_limit(
-    e: Evidence, expected: Gain | None, *, eased: tuple[TimeClass, ...], becomes: str | None = None
+    e: Evidence,
+    expected: Gain | None,
+    *,
+    eased: tuple[TimeClass, ...],
+    becomes: str | tuple[str, ...] | None = None,
 ) -> str | None:
     """What takes most of the time once a fix has gained the middle of *expected*: `limit_after`."""
     if e.split is None:
-        return becomes
+        return joined("join.or", becomes) if isinstance(becomes, tuple) else becomes
     shares = e.split.shares
     saved = _saved(expected, sum(shares[c] for c in eased))
     return limit_after(shares, saved, eased=eased, becomes=becomes)
@@ -104,21 +108,24 @@ def limit_after(
     saved: float,
     *,
     eased: tuple[TimeClass, ...],
-    becomes: str | None = None,
+    becomes: str | tuple[str, ...] | None = None,
 ) -> str:
     """
     What takes most of the time, of which *shares* are known, once a fix has saved *saved* of all, in words.
 
     That comes off the classes *eased*, in proportion. What is left of them keeps its limit, or has that
-    called *becomes* where the work moves on to another resource. Two that end up as close as `CLOSE_CALL` are
-    both named.
+    called *becomes* where the work moves on to another resource; of several each limits as much of it. Two
+    that end up as close as `CLOSE_CALL` are both named.
     """
+    moved = (becomes,) if isinstance(becomes, str) else becomes or ()
     whole = sum(shares[c] for c in eased)
     left = max(0.0, 1.0 - saved / whole) if whole > 0 else 1.0
     limits: dict[str, float] = {}
     for c, share in shares.items():
-        name = becomes if becomes is not None and c in eased else LIMIT_NAMES[c]
-        limits[name] = limits.get(name, 0.0) + share * (left if c in eased else 1.0)
+        names = moved if moved and c in eased else (LIMIT_NAMES[c],)
+        for name in names:
+            part = (left if c in eased else 1.0) / len(names)
+            limits[name] = limits.get(name, 0.0) + share * part
     return most_of(limits)
 
 

@@ -30,6 +30,11 @@ BECOMES: Mapping[str, str] = {
 _NARROWS = frozenset({"activations", "by_channel", "float64"})
 """Topics whose remedies halve the bytes of all the GPU's work, whatever limits it, which keeps its limit."""
 
+AS_MANY_LAUNCHES = frozenset(
+    {"by_channel", "activations", "alignment", "float64", "pairwise", "serial_gradient", "tf32"}
+)
+"""Topics whose remedies make kernels shorter and no fewer, so that the host sets the pace at last."""
+
 WITH_BESIDE = frozenset({"chains", "activations", "by_channel"})
 """Topics of which what is left is left of the time `beside`, too."""
 
@@ -107,7 +112,8 @@ def next_limit(
     """
     What limits the program after the first of *remedies*; None where that is not known.
 
-    Of work that moves to another resource a look shows what it is, and what limits all else (`_after`).
+    Of work that moves to another resource a look shows what it is, and what limits all else (`_after`). Where
+    kernels become shorter and no fewer, the host may take longer to launch them (`_waits_for_host`).
 
     It is that of the *finding* with its gain; with another one what that saves comes off the classes of time
     that the finding is about. Idle time is filled with the work that there is, which stays as it is: with a
@@ -122,15 +128,31 @@ def next_limit(
         return None
     if gain is not None:
         becomes, condition = BECOMES.get(remedies[0].topic), seen.get(cast(Topic, remedies[0].topic))
+        saved = middle(gain)
+        waits = 0.0 if condition is None else _waits_for_host(condition, saved, shares)
         if becomes is not None and condition is not None and condition.left and condition.others:
-            return _after(condition, condition.left, condition.others, becomes, shares)
+            return _after(condition, condition.left, condition.others, becomes, shares, waits)
         eased = finding.eased
         if condition is not None and condition.topic in _NARROWS:
             eased = tuple(c for c in shares if c not in ("idle", "copy", "communication"))
-        return limit_after(shares, middle(gain), eased=eased, becomes=becomes)
+        waiting = {**shares, "idle": shares["idle"] + waits}
+        return limit_after(waiting, saved + waits, eased=eased, becomes=becomes)
     if finding.eased != ("idle",):
         return None
     return limit_after(shares, finding.share, eased=finding.eased)
+
+
+def _waits_for_host(condition: Condition, saved: float, shares: Mapping[TimeClass, float]) -> float:
+    """
+    For which share of the time now the GPU waits for launches after a remedy that *saved* so much of it.
+
+    Its work is done by then, which is shorter by what the remedy takes away, and the host launches no faster.
+    """
+    if condition.left is None or condition.topic not in AS_MANY_LAUNCHES:
+        return 0.0
+    share = condition.share + (condition.beside if condition.topic in WITH_BESIDE else 0.0)
+    alone = gain_left(share * (1.0 - shares["idle"] - shares["copy"]), condition.left, "")
+    return 0.0 if alone is None else max(0.0, middle(alone) - saved)
 
 
 def _after(
@@ -139,14 +161,19 @@ def _after(
     others: Others,
     becomes: str,
     shares: Mapping[TimeClass, float],
+    waits: float,
 ) -> str:
-    """What takes most of the time with the middle of what is *left* at *becomes*, *others* as they are."""
+    """
+    What takes most of the time with the middle of what is *left* at *becomes*, *others* as they are, and the
+    GPU that *waits* for the host.
+    """
     busy = 1.0 - shares["idle"] - shares["copy"]
     kept: dict[TimeClass, float] = {c: shares[c] for c in ("idle", "copy")}
     rest = {"tensor": others.tensor, "memory": others.memory, "latency": others.latency}
     limits = {LIMIT_NAMES[name]: share * busy for name, share in rest.items()}
     limits |= {LIMIT_NAMES[c]: share for c, share in kept.items()}
     share = condition.share + (condition.beside if condition.topic in WITH_BESIDE else 0.0)
+    limits[LIMIT_NAMES["idle"]] += waits
     limits[becomes] = limits.get(becomes, 0.0) + share * busy * math.sqrt(left[0] * left[1])
     return most_of(limits)
 

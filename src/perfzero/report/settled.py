@@ -34,7 +34,14 @@ from perfzero.diagnose.verdict import Diagnosis, Finding, Gain, Remedy, StepAnsw
 from perfzero.diagnose.wording import ALLOW_TF32_IN_BOTH, ALLOW_TF32_IN_CONVOLUTIONS
 from perfzero.limits import CHOICE, Limit
 from perfzero.report.breakdown import given, within_model
-from perfzero.report.leading import WITH_BESIDE, changed, gain_left, led_by_its_first, with_gain
+from perfzero.report.leading import (
+    AS_MANY_LAUNCHES,
+    WITH_BESIDE,
+    changed,
+    gain_left,
+    led_by_its_first,
+    with_gain,
+)
 from perfzero.words.said import joined, listed, say
 
 NAMED = 3
@@ -123,11 +130,6 @@ SUPPOSING: Mapping[Topic, str] = {
 
 OF_ALL_TIME: frozenset[Topic] = frozenset({"allocates"})
 """Topics whose share is of all time, not of the time that the GPU works."""
-
-_AS_MANY_LAUNCHES = frozenset(
-    {"by_channel", "activations", "alignment", "float64", "pairwise", "serial_gradient", "tf32"}
-)
-"""Topics whose remedies make kernels shorter and no fewer, so that the host sets the pace at last."""
 
 _CONVOLUTIONS = "convolution_tf32_off"
 """Why a convolution misses the tensor cores where its own switch for TF32 is off."""
@@ -339,7 +341,7 @@ def _named(remedy: Remedy, condition: Condition, need: str, busy: float, launche
         share = condition.share + (condition.beside if beside else 0.0)
         of = 1.0 if condition.topic in OF_ALL_TIME else busy
         gain = gain_left(share * of, condition.left, SUPPOSING[condition.topic])
-        if gain is not None and condition.topic in _AS_MANY_LAUNCHES:
+        if gain is not None and condition.topic in AS_MANY_LAUNCHES:
             gain = at_host_pace(gain, launches)
     return replace(
         remedy,

@@ -300,7 +300,7 @@ def latency_bound(e: Evidence) -> Finding | None:
     more = filling.more_warps(e)
     if more is not None:
         expected = more[0]
-        remedies = with_first(remedies, say("try.more_under_way"))
+        remedies = with_first(remedies, say("try.more_under_way"), needs=(say("need.work_for_all"),))
         next_limit = gain.next_limit(e, expected, eased=("latency",), becomes=more[1])
     rates = e.rates
     found = Finding(

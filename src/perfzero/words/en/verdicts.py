@@ -139,8 +139,8 @@ VERDICTS: Mapping[str, str] = {
         "the kernels have work for all SMs, each works as fast as those that have some now, or up to the roof"
     ),
     "gain.under_way": (
-        "a tenth of that time goes at least; if the kernels have enough to do, more under way takes them up "
-        "to the roof of what they use most"
+        "the kernels have enough to do: with warps that are no longer few each works as fast as now, up to "
+        "40 to 100 % of the roof of what they use most"
     ),
     "gain.spread_alone": (
         "a block alone may be one long chain, of whose time a tenth goes; if it has work for all SMs, all do "

@@ -99,7 +99,7 @@ VERDICTS: Mapping[str, str] = {
     "gain.read_once": "{requests} 个请求一起只读一遍权重，用时比一个少一成到多一半，并以其他资源的上限为限",
     "memory.read_again": "一个内核读取的字节多于正在使用的全部显存 {used}，可见同样的数据读了多遍",
     "gain.spread": "内核的工作足够分给所有 SM，每个 SM 与现在有任务的一样快，或直到上限",
-    "gain.under_way": "至少省去这段时间的十分之一；若工作足够，更多同时在途可让最常用的资源达到上限",
+    "gain.under_way": "内核的工作足够：线程束不再过少时，每个与现在一样快，直到最常用资源上限的 40–100 %",
     "gain.spread_alone": "单个块可能是一条长链，只省去十分之一；工作若足够，所有 SM 各与它一样快，直到上限",
     "gain.batched": "这段时间的 20 % 到 80 % 可以合批、重叠或融合掉",
     "small_grid.smi": "；nvidia-smi 却显示 {smi}",
