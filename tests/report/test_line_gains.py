@@ -4,16 +4,35 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
-from typing import get_args
+from typing import cast, get_args
 
 import pytest
 
 from perfzero.attribute.causes import Cause, HostCauses, StageShare
 from perfzero.attribute.host_activity import Activity, Stage
+from perfzero.attribute.updating import Way
 from perfzero.diagnose.remedies import OFFERS, SEEN_ONLY
-from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Gain, Remedy
+from perfzero.diagnose.verdict import (
+    TIME_CLASSES,
+    Diagnosis,
+    Fact,
+    Finding,
+    Gain,
+    Remedy,
+    StepMap,
+    StepPhase,
+    TimeClass,
+    WorkKind,
+)
 from perfzero.report.line_advice import ADVICE
-from perfzero.report.line_gains import PACE, TAKEN, Update, gain_beside, line_gain
+from perfzero.report.line_gains import (
+    PACE,
+    TAKEN,
+    Update,
+    gain_beside,
+    limit_without_update,
+    line_gain,
+)
 from perfzero.report.line_remedies import ANSWERS, IDLE_POWER, with_lines
 from perfzero.stacks import Frame
 from perfzero.words.said import say
@@ -319,7 +338,49 @@ def test_a_look_that_gives_the_optimizer_more_time_than_there_is_promises_no_les
     if update.left[1] > 0:  # of all the time, were it the optimizer's, so much is left
         assert found.low <= 1.0001 * max(1.0, PACE[0] / update.left[1])
     if idle + update.share < 1:  # the rest is not the optimizer's
-        assert found.high == pytest.approx(1 / (1 - idle - update.share))
+        assert found.high == pytest.approx(1 / (PACE[0] * (1 - idle - update.share)))
+
+
+def of_step(*phases: tuple[WorkKind, float, float]) -> StepMap:
+    """A step of phases of a kind, with their share of the time and of that with a kernel."""
+    ends = [sum(share for _, share, _ in phases[: k + 1]) for k in range(len(phases))]
+    made = [
+        StepPhase(kind, 0.9, end - share, end, 0.1 * share, (), {}, True, 1.0, {"gr_active": active})
+        for (kind, share, active), end in zip(phases, ends, strict=True)
+    ]
+    return StepMap(0.1, 100, 0, 0.002, 0.0, tuple(made))
+
+
+@pytest.mark.parametrize(
+    ("way", "kind", "low", "high"),
+    [
+        ("single", "tiny_kernels", 0.9 / (1 - 0.85 * (0.6 * 0.95 + 0.2 * 0.95)), 1 / (0.9 * 0.2)),
+        ("listed", "tiny_kernels", 0.9 / (1 - 0.4 * (0.6 * 0.95 + 0.2 * 0.95)), 1 / (0.9 * (1 - 0.9 * 0.8))),
+        ("", "tiny_kernels", 0.9 / (1 - 0.4 * (0.6 * 0.95 + 0.2 * 0.95)), 1 / (0.9 * 0.2)),
+        ("single", "mixed", 0.9 / (1 - 0.85 * 0.6 * 0.95), 1 / (0.9 * 0.4)),
+    ],
+)
+def test_phases_of_tiny_kernels_are_the_optimizers_as_far_as_their_idle_time_is(
+    starved: Diagnosis, way: Way, kind: WorkKind, low: float, high: float
+) -> None:
+    """d05 of docs/zoo.md: 1000 tensors one after another in 80 % of the step, of which a quarter is kernels."""
+    step = replace(cause("launching", 0.97, 0.95), text="optimizer.step()", high=1.0)
+    update = Update.seen(None, float("nan"), way, of_step((kind, 0.8, 0.25), ("gemm", 0.2, 1.0)))
+    few = say("try.fused_optimizer_step")
+    found = line_gain(few, finding(starved, "launch_bound", 0.6), [step], update=update)
+
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx((low, high), rel=0.001)
+
+
+@pytest.mark.parametrize(("share", "limit"), [(0.97, "the tensor cores"), (0.3, "the host")])
+def test_with_an_update_its_kernels_go_from_what_limits_next(share: float, limit: str) -> None:
+    """Its tiny kernels were the small grids; where the line has little of the idle time, that stays."""
+    shares = dict.fromkeys(TIME_CLASSES, 0.0) | {"idle": 0.6, "small_grid": 0.2, "tensor": 0.2}
+    update = Update.seen(None, 0.4, "single", of_step(("tiny_kernels", 0.8, 0.25), ("gemm", 0.2, 1.0)))
+    step = replace(cause("launching", share), text="optimizer.step()")
+
+    assert limit_without_update(cast(dict[TimeClass, float], shares), [step], update) == limit
 
 
 ONWARD = say("try.copy_without_waiting")

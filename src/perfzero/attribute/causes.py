@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from perfzero.attribute.host_activity import Activity, Stage
+from perfzero.attribute.updating import Way
 from perfzero.stacks import Frame
 
 
@@ -56,8 +57,9 @@ class HostCauses:
     `moments` at which the host was seen. `offset_s` was added to the stacks' clock. `told`: how much the
     lines tell of the idle time, in nats over all moments; more for the GPU that the process feeds than for
     another. `in_torch`: share of that idle time in which the host is in calls that launch, copy or wait; NaN
-    where that is not known. `reason`: why there are no causes, empty where there are. Both were looked at
-    from `start_ns` to `end_ns`, or less; 0 where they were not.
+    where that is not known. `update`: how an optimizer goes through its tensors. `reason`: why there are no
+    causes, empty where there are. Both were looked at from `start_ns` to `end_ns`, or less; 0 where they were
+    not.
     """
 
     causes: tuple[Cause, ...] = ()
@@ -67,6 +69,7 @@ class HostCauses:
     offset_s: float = 0.0
     told: float = 0.0
     in_torch: float = math.nan
+    update: Way = ""
     reason: str = ""
     start_ns: int = 0
     end_ns: int = 0

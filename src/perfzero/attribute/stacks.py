@@ -29,6 +29,7 @@ from perfzero.attribute.shares import Shares
 from perfzero.attribute.stack_clock import clock_offset_ns, information, left_ns
 from perfzero.attribute.starts import with_starts
 from perfzero.attribute.torn import whole_stacks
+from perfzero.attribute.updating import way_of_update
 from perfzero.limits import CHOICE, Limit
 from perfzero.stacks import Frame, HostStacks
 from perfzero.values import Samples
@@ -91,6 +92,7 @@ def host_causes(stacks: HostStacks, pm: Samples) -> HostCauses:
         return HostCauses(**known, reason=say("stacks.hardly_idle"))
     leaves = with_copies(leaves, moments, idle, pm, text_of)
     known["in_torch"] = _in_torch(leaves, moments, idle)
+    known["update"] = way_of_update(main, thread)
     rate_hz = moments.count / idle.covered_s
     leaves, at_work, looks = with_gil(leaves, moments, idle, stacks.gil, text_of)
     shares = Shares(

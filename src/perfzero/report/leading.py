@@ -56,7 +56,9 @@ def with_next_limits(diagnosis: Diagnosis, seen: Mapping[Topic, Condition]) -> D
     """*diagnosis* whose remedies with a gain of their own say what limits next, where that is another."""
 
     def told(finding: Finding, remedy: Remedy) -> Remedy:
-        limit = None if remedy.gain is None else next_limit(finding, (remedy,), diagnosis.shares, seen)
+        limit = remedy.next_limit
+        if remedy.gain is not None and limit is None:
+            limit = next_limit(finding, (remedy,), diagnosis.shares, seen)
         return replace(remedy, next_limit=None if limit == finding.next_limit else limit)
 
     return changed(
@@ -99,7 +101,7 @@ def led_by_its_first(
         finding,
         gain=gain,
         next_limit=next_limit(finding, remedies, shares, seen or {}),
-        remedies=tuple(r if place else replace(r, gain=None) for place, r in enumerate(remedies)),
+        remedies=tuple(r if at else replace(r, gain=None, next_limit=None) for at, r in enumerate(remedies)),
     )
 
 
@@ -112,8 +114,9 @@ def next_limit(
     """
     What limits the program after the first of *remedies*; None where that is not known.
 
-    Of work that moves to another resource a look shows what it is, and what limits all else (`_after`). Where
-    kernels become shorter and no fewer, the host may take longer to launch them (`_waits_for_host`).
+    What a remedy says itself counts. Of work that moves to another resource a look shows what it is, and what
+    limits all else (`_after`). Where kernels become shorter and no fewer, the host may take longer to launch
+    them (`_waits_for_host`).
 
     It is that of the *finding* with its gain; with another one what that saves comes off the classes of time
     that the finding is about. Idle time is filled with the work that there is, which stays as it is: with a
@@ -122,6 +125,8 @@ def next_limit(
     if not remedies:
         return None
     gain = remedies[0].gain
+    if remedies[0].next_limit is not None:
+        return remedies[0].next_limit
     if gain is not None and gain == finding.gain:
         return finding.next_limit
     if not shares or not finding.eased:

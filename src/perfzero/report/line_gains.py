@@ -21,7 +21,8 @@ more energy a second: at the energy that a step takes now it becomes as many tim
 above today's power. Lower clocks take less energy for the same work, so that is the least.
 
 Where a line launches nothing is told: kernels have to be launched somehow. Only an optimizer's line can do
-with few of them, and what its many small kernels take of the GPU's time then goes, too.
+with few of them, and what its many small kernels take of the GPU's time then goes, too: by a look, or by the
+phases of the step whose idle time is that of the line (`Update`).
 """
 
 from __future__ import annotations
@@ -33,10 +34,13 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from perfzero.attribute.causes import Cause
+from perfzero.attribute.conditions import LISTED_LEFT, SINGLE_LEFT
 from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, Stage
 from perfzero.attribute.parts import Condition
+from perfzero.attribute.updating import Way
+from perfzero.diagnose.gain import limit_after
 from perfzero.diagnose.thresholds import STEP_TAKES
-from perfzero.diagnose.verdict import Finding, Gain
+from perfzero.diagnose.verdict import Finding, Gain, StepMap, TimeClass
 from perfzero.limits import CHOICE, H200_LOOKS, Limit
 from perfzero.report.behind_wait import without_wait
 from perfzero.text import percent
@@ -120,18 +124,41 @@ _UPDATES = re.compile(r"\b\w*opt(im\w*)?\.step\(|\bscaler\.step\(")
 @dataclass(frozen=True, slots=True)
 class Update:
     """
-    What a look says of the optimizer: the share of all time that its kernels take, and what a fused one
-    leaves of its time, at least and at most.
+    What is known of the optimizer: the share of all time that its kernels take, by a look, and what a fused
+    one leaves of its time, at least and at most.
+
+    `tiny`: the share of all time that kernels take in phases of the step that consist of tiny ones, and
+    `tiny_idle` the idle time there. So far as that idle time is the optimizer's, these are its kernels.
     """
 
     share: float = 0.0
     left: tuple[float, float] = (0.0, 0.6)
+    tiny: float = 0.0
+    tiny_idle: float = 0.0
 
     @classmethod
-    def seen(cls, condition: Condition, active: float) -> Update:
-        """By the *condition* on optimizers, where the GPU was *active* for a share of the time."""
-        share = condition.share * active if math.isfinite(active) else 0.0
-        return cls(share, condition.left or cls().left)
+    def seen(cls, condition: Condition | None, active: float, way: Way, step: StepMap | None) -> Update:
+        """
+        By the *condition* on optimizers, where the GPU was *active* for a share of the time; by the *way*
+        that stacks show the update to go, and by the map of the *step*.
+        """
+        known = condition is not None and math.isfinite(active)
+        share = condition.share * active if condition is not None and known else 0.0
+        by_look = None if condition is None else condition.left
+        left = by_look or {"single": SINGLE_LEFT, "listed": LISTED_LEFT}.get(way, cls().left)
+        tiny = [] if step is None else [p for p in step.phases if p.kind == "tiny_kernels"]
+        busy = sum(p.share * p.levels.get("gr_active", 0.0) for p in tiny)
+        return cls(share, left, busy, sum(p.share for p in tiny) - busy)
+
+    def kernels(self, part: float, idle: float) -> float:
+        """
+        The share of all time that its kernels take, where its line has *part* of all *idle* time.
+
+        A look knows how long kernels work, and counters for how long they keep the GPU active: with their
+        launch, which takes longer than the work of tiny ones.
+        """
+        there = 1.0 - (1.0 - part) * idle / self.tiny_idle if self.tiny_idle > 0 else 0.0
+        return min(max(self.share, self.tiny * min(1.0, max(0.0, there))), 1.0 - idle)
 
 
 LAUNCHES_LESS = frozenset(map(say, ("try.graph", "try.launch_less", "try.fused_optimizer_step")))
@@ -271,15 +298,37 @@ def _update_gain(idle: float, causes: Sequence[Cause], update: Update) -> Gain |
     if not its:
         return None
     least, most = (min(1.0, sum(shares)) for shares in ([c.low for c in its], [c.high for c in its]))
-    kernels = min(update.share, 1 - idle)  # idle time and the look are of different seconds
+    few, many = (update.kernels(part, idle) for part in (least, most))
     gone = (
-        (idle * least + kernels) * (1 - update.left[1]),
-        (idle * most + max(kernels, sum(c.waited for c in its))) * (1 - update.left[0]),
+        (idle * least + few) * (1 - update.left[1]),
+        (idle * most + max(many, sum(c.waited for c in its))) * (1 - update.left[0]),
     )
-    shortest = max(PACE[0] * (1 - gone[1]), 1 - idle - kernels)
+    shortest = PACE[0] * max(1 - gone[1], 1 - idle - many)
     text = say("gain.without_line", share=percent(most))
     low = max(1.0, PACE[0] / max(LEAST_LEFT, 1 - gone[0]))
     return Gain(low, 1 / max(LEAST_LEFT, shortest), text)
+
+
+def limit_without_update(shares: Mapping[TimeClass, float], causes: Sequence[Cause], update: Update) -> str:
+    """
+    What takes most of the time, of which *shares* are known, once an optimizer's line among *causes* does
+    with few kernels.
+
+    Its part of the idle time goes, and its kernels: too short to be at any roof, they are small grids or wait
+    for their latencies.
+    """
+    idle = shares["idle"] + shares["copy"]
+    part = min(1.0, sum(c.share for c in causes if _UPDATES.search(c.text)))
+    goes = 1.0 - (update.left[0] + update.left[1]) / 2
+    short = shares["small_grid"] + shares["latency"]
+    stays = max(0.0, 1.0 - goes * update.kernels(part, idle) / short) if short > 0 else 1.0
+    after = {
+        **shares,
+        "idle": max(0.0, shares["idle"] - goes * part * idle),
+        "small_grid": stays * shares["small_grid"],
+        "latency": stays * shares["latency"],
+    }
+    return limit_after(after, 0.0, eased=())
 
 
 def _moves_work(remedy: str) -> bool:

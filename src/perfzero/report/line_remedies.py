@@ -16,6 +16,7 @@ from typing import Annotated
 from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, Activity
 from perfzero.attribute.parts import Condition, Topic
 from perfzero.attribute.stacks import Cause, HostCauses
+from perfzero.attribute.updating import Way
 from perfzero.diagnose.idle_shares import without_kernels
 from perfzero.diagnose.rules.idle import SUPPOSED
 from perfzero.diagnose.thresholds import CAPPED
@@ -33,7 +34,7 @@ from perfzero.report.leading import (
     with_its_gain,
 )
 from perfzero.report.line_advice import advice, calls_all_along, computes
-from perfzero.report.line_gains import Update, gain_beside, line_gain
+from perfzero.report.line_gains import Update, gain_beside, limit_without_update, line_gain
 from perfzero.words.said import joined, say, without
 
 NAMED = 3
@@ -117,7 +118,9 @@ The first that fits: without activities any. Where none is named it is the first
 else the one that the finding's gain was computed for, else the first.
 """
 
-GAINS_AS: Mapping[str, str] = {say("try.fewer_groups"): say("try.fused_optimizer_step")}
+_FUSED = say("try.fused_optimizer_step")
+
+GAINS_AS: Mapping[str, str] = {say("try.fewer_groups"): _FUSED}
 """The remedy that takes the same away from a line, by remedy: an update in fewer launches."""
 
 
@@ -157,7 +160,7 @@ def with_lines(
             advised = _with_work_behind(advised, late)
         advised = replace(advised, remedies=(*advised.remedies, *computed))
         lead = finding is not told
-        return _with_line_gains(finding, advised, alike, late, diagnosis, seen or {}, lead=lead)
+        return _with_line_gains(finding, advised, alike, late, diagnosis, seen or {}, host.update, lead=lead)
 
     return changed(diagnosis, change)
 
@@ -210,16 +213,18 @@ def _with_line_gains(
     late: Cause | None,
     diagnosis: Diagnosis,
     seen: Mapping[Topic, Condition],
+    way: Way,
     *,
     lead: bool,
 ) -> Finding:
     """
     *after* with what its remedies for the lines of *causes* gain; *before* is it without the lines.
 
-    Its gain becomes that of the first remedy where lines tell that, or *lead*.
+    *way*: how the optimizer goes through its tensors. Its gain becomes that of the first remedy where lines
+    tell that, or *lead*.
     """
     active, updates = diagnosis.facts.get("gr_active"), seen.get("fused_optimizer")
-    update = Update() if updates is None or active is None else Update.seen(updates, active.value)
+    update = Update.seen(updates, math.nan if active is None else active.value, way, diagnosis.step_map)
     shares = diagnosis.shares
     idle = shares["idle"] + shares["copy"] if shares else None
     gains = [
@@ -237,6 +242,12 @@ def _with_line_gains(
         for r in after.remedies
     ]
     told = tuple(replace(r, gain=own or r.gain) for r, own in zip(after.remedies, gains, strict=True))
+    if shares:
+        left = limit_without_update(shares, causes, update)
+        told = tuple(
+            replace(r, next_limit=left) if own is not None and GAINS_AS.get(r.text, r.text) == _FUSED else r
+            for r, own in zip(told, gains, strict=True)
+        )
     if not lead and (not gains or gains[0] is None):
         return replace(after, remedies=told)
     return led_by_its_first(after, with_gain(before, told), diagnosis.shares)
