@@ -363,7 +363,7 @@ def of_step(*phases: tuple[WorkKind, float, float]) -> StepMap:
 def test_phases_of_tiny_kernels_are_the_optimizers_as_far_as_their_idle_time_is(
     starved: Diagnosis, way: Way, kind: WorkKind, low: float, high: float
 ) -> None:
-    """d05 of docs/zoo.md: 1000 tensors one after another in 80 % of the step, of which a quarter is kernels."""
+    """d05 of docs/zoo.md: 1000 tensors one after another in 80 % of the step, a quarter of it kernels."""
     step = replace(cause("launching", 0.97, 0.95), text="optimizer.step()", high=1.0)
     update = Update.seen(None, float("nan"), way, of_step((kind, 0.8, 0.25), ("gemm", 0.2, 1.0)))
     few = say("try.fused_optimizer_step")
