@@ -165,6 +165,56 @@ def test_a_line_that_cannot_copy_does_not_though_a_copy_engine_works(text: str) 
     assert copying(text, idle=0.12) == ["python", "python"]
 
 
+def clearing(
+    text: str, *, engine: float = 1.0, link: float = 0.0, inner: Sequence[Frame] = (), empty: bool = False
+) -> list[str]:
+    """
+    What two lines with this *text* are told as: the engine clears memory, or copies at the rate *link*, for
+    so much of the idle time of the first. *empty*: no sample tells what is written.
+    """
+    parts: list[Part] = [
+        (at(11, *inner), 15, [(0, 5)]),
+        (at(13, *inner), 15, []),
+        (at(12, CALL), 10, [(0, 10)]),
+    ]
+    stacks, samples = made(parts)
+    lines = {**stacks.lines, ("/job/train.py", 11): text, ("/job/train.py", 13): text}
+    since = samples.start_ns % (40 * MS)
+    busy = np.where((since >= 5 * MS) & (since < (5 + 10 * engine) * MS), 1.0, 0.0)
+    written = busy * samples.duration_s * 4.24e11
+    columns = {
+        "ce_active": busy,
+        "dram_write_bytes": np.full(len(samples), np.nan) if empty else written,
+        "dram_read_bytes": written / 250,
+        "pcie_rx_bytes": busy * samples.duration_s * (2.5e7 + link),
+        "pcie_tx_bytes": 0.0 * busy,
+    }
+    found = host_causes(HostStacks(stacks.processes, lines), samples.with_columns(columns))
+    return [c.activity for c in sorted(found.causes, key=lambda c: c.frame.line)]
+
+
+def test_a_line_asks_for_memory_if_the_engine_clears_it_while_the_gpu_is_idle() -> None:
+    text = "vivid = grey + 1.2 * (linear - grey)"
+
+    assert clearing(text) == ["allocating", "python"]
+    assert clearing(text, engine=0.6) == ["allocating", "python"]
+    assert clearing(text, engine=0.3) == ["python", "python"]
+    assert clearing(text, link=5e10) == ["python", "python"]
+    assert clearing(text, empty=True) == ["python", "python"]
+
+
+def test_a_line_that_says_what_it_does_does_that_while_memory_is_cleared() -> None:
+    assert clearing("x = next(batches)", inner=[LOADER]) == ["loader", "loader"]
+    assert clearing("time.sleep(1)") == ["sleeping", "sleeping"]
+    assert clearing("x = rows.to(where)") == ["allocating", "python"]
+
+
+def test_a_line_that_works_on_arrays_asks_for_no_device_memory() -> None:
+    array = Frame("/usr/lib/python3/dist-packages/numpy/_core/_methods.py", 40, "_sum")
+
+    assert clearing("x = rows.sum()", inner=[array]) == ["python", "python"]
+
+
 def test_a_line_that_waits_for_the_loader_does_so_while_others_copy() -> None:
     assert copying("x = next(batches).to(where)", idle=0.12, inner=[LOADER]) == ["loader", "loader"]
 

@@ -117,6 +117,7 @@ def test_what_is_there_for_the_line_comes_after_and_nothing_is_looked_up(starved
         ("starting workers", {}, "try.keep_workers"),
         ("compiling", {}, "try.stop_compiling"),
         ("allocator", {}, "try.keep_cache"),
+        ("allocating", {}, "try.hold_memory"),
     ],
 )
 def test_each_kind_of_work_has_its_own_way_out(
@@ -137,6 +138,8 @@ def test_each_kind_of_work_has_its_own_way_out(
         ("loader", {}, "try.keep_workers"),
         ("python", {}, "try.stop_compiling"),
         ("launching", {}, "try.keep_cache"),
+        ("allocator", {}, "try.hold_memory"),
+        ("python", {}, "try.hold_memory"),
     ],
 )
 def test_other_work_has_not(

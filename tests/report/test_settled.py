@@ -822,6 +822,25 @@ def test_memory_that_one_line_gives_back_is_paid_for_at_others_that_take_it_agai
     assert (after.gain.low == pytest.approx(1 / 0.55)) is whole
 
 
+def test_calls_for_memory_gain_what_counters_say_where_these_see_them(starved: Diagnosis) -> None:
+    """A variable that ends gives memory back in no line at all, so lines tell too little."""
+    hold = replace(LOOK, text=say("try.hold_memory"))
+    by_engine = Gain(1.4, 2.2, "by the engine")
+
+    def gain(*offered: Remedy) -> Gain | None:
+        before = of_rule("host_starved", starved, *offered)
+        assert before.verdict is not None
+        told = replace(before.verdict, gain=by_engine)
+        before = replace(before, verdict=told, findings=(told,))
+        after = with_lines(before, host("allocating"), {}).verdict
+        assert after is not None
+        assert after.remedies[0].text == hold.text
+        return after.gain
+
+    assert gain(hold) == by_engine
+    assert gain(LOOK) not in (by_engine, None)
+
+
 def test_a_program_that_keeps_its_memory_is_not_told_to(starved: Diagnosis) -> None:
     before = of_rule("host_starved", starved, LOOK)
 

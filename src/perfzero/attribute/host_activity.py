@@ -35,8 +35,8 @@ from perfzero.traces import Function
 
 Activity = Literal[
     "loader", "synchronising", "copying", "garbage collection", "checkpoint", "logging", "tokenising",
-    "compiling", "allocator", "lock", "network", "disk", "sleeping", "launching", "python", "gil",
-    "starting workers",
+    "compiling", "allocator", "allocating", "lock", "network", "disk", "sleeping", "launching", "python",
+    "gil", "starting workers",
 ]  # fmt: skip
 
 WAITS_FOR_GPU: frozenset[Activity] = frozenset({"synchronising", "copying"})

@@ -31,6 +31,7 @@ from perfzero.attribute.moments import Moments
 from perfzero.attribute.reads import Visits, reads
 from perfzero.attribute.waits import may_wait
 from perfzero.limits import CHOICE, H200_LOOKS, SIMULATED, Limit
+from perfzero.series.clearing import clearing
 from perfzero.stacks import Frame, GilUse, ProcessStacks
 from perfzero.values import FloatArray, IntArray, Samples
 
@@ -81,7 +82,7 @@ def with_copies(
 ) -> list[Meaning]:
     """*leaves*, of which those copy that may, and in which a copy engine works while the GPU is idle."""
     row = np.maximum(np.searchsorted(pm.start_ns, moments.time_ns, side="right") - 1, 0)
-    engine = pm.column("ce_active")[row]
+    engine = (pm.column("ce_active") - clearing(pm))[row]
     weight = np.where(np.isfinite(engine), moments.weight * idle.at(moments.time_ns), 0.0)
     whole = np.bincount(moments.leaf, weight, len(leaves))
     works = np.bincount(moments.leaf, weight * np.clip(np.nan_to_num(engine), 0.0, 1.0), len(leaves))
@@ -124,7 +125,7 @@ def with_waits(
             mine &= visits.began <= 1 - FULL
         after = visits.dry[mine] >= DRY * elsewhere[k]
         found[k] = bool(len(after)) and bool(after.mean() >= ENDED)
-    arrays = _on_arrays(process)
+    arrays = on_arrays(process)
     return [
         replace(leaf, activity="synchronising") if waits and leaf.path[-1] not in arrays else leaf
         for leaf, waits in zip(leaves, found, strict=True)
@@ -150,7 +151,7 @@ def _visits(place: IntArray, moments: Moments, idle: Idle) -> Visits:
     return Visits(at, began[known], np.maximum.reduceat(value, piece.ravel())[::2], following)
 
 
-def _on_arrays(process: ProcessStacks) -> frozenset[Frame]:
+def on_arrays(process: ProcessStacks) -> frozenset[Frame]:
     """The program's own lines below which code for arrays of the host was seen."""
     found = set()
     for k in np.unique(process.stack).tolist():

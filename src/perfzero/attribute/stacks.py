@@ -21,9 +21,10 @@ from perfzero.attribute.causes import Cause, HostCauses, StageShare
 from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, Meaning, TextOf
 from perfzero.attribute.host_chain import computes
 from perfzero.attribute.idle import Idle, idle_time
-from perfzero.attribute.leaves import leaves_of, with_copies, with_gil, with_waits
+from perfzero.attribute.leaves import leaves_of, on_arrays, with_copies, with_gil, with_waits
 from perfzero.attribute.lines import told
 from perfzero.attribute.loader_workers import stages_of
+from perfzero.attribute.memory_calls import with_memory_calls
 from perfzero.attribute.moments import MOST_FRAMES, Moments, frames_in, main_thread, moments_of, visits_of
 from perfzero.attribute.shares import Shares
 from perfzero.attribute.stack_clock import clock_offset_ns, information, left_ns
@@ -91,6 +92,7 @@ def host_causes(stacks: HostStacks, pm: Samples) -> HostCauses:
     if known["idle"] < LEAST_IDLE:
         return HostCauses(**known, reason=say("stacks.hardly_idle"))
     leaves = with_copies(leaves, moments, idle, pm, text_of)
+    leaves = with_memory_calls(leaves, moments, idle, pm, arrays=on_arrays(main))
     known["in_torch"] = _in_torch(leaves, moments, idle)
     known["update"] = way_of_update(main, thread)
     rate_hz = moments.count / idle.covered_s

@@ -173,6 +173,9 @@ def doubts(e: Evidence) -> Iterator[str]:
     yield from _lost_windows(observation.gaps)
     for stream, cleaned in e.cleaned.items():
         for name, count in cleaned.impossible.items():
+            # A share is that of a few cycles in one sample of some hundred: each time a buffer is emptied.
+            if count <= LOST_DOUBT.value * cleaned.rows:
+                continue
             yield say("doubt.impossible", count=count, name=name, stream=stream)
     yield from _tier_doubts(e)
     yield from _scope_doubts(e)

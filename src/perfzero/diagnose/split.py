@@ -3,7 +3,8 @@ Where the time went: every sample is shared out among eight classes, which add u
 
 Kernels are shorter than a sample of 1 ms, so a sample is no member of one class; it is split:
 
-    1 - gr_active     idle, or copy as far as the copy engine or PCIe was busy meanwhile
+    1 - gr_active     idle, or copy as far as the copy engine or PCIe was busy meanwhile; an engine that
+                      clears memory (`series.clearing`) copies nothing
     gr_active         the class of its rates *while busy* (rate / gr_active, capped at 1):
         communication   a link is busy and few SMs are
         memory, tensor or fma    whichever is used most, if at least `BOUND` of its practical roof
@@ -49,6 +50,7 @@ from perfzero.diagnose.thresholds import (
 )
 from perfzero.diagnose.verdict import TIME_CLASSES, TimeClass
 from perfzero.limits import CHOICE, Limit
+from perfzero.series.clearing import clearing
 from perfzero.series.stats import (
     block_sums,
     blocks_of,
@@ -177,7 +179,7 @@ def rates_of(samples: Samples, roofs: Roofs, *, short: bool | None = None) -> Ra
         return Rates(
             seconds=seconds,
             gr=gr,
-            copying=np.fmax(samples.column("ce_active"), np.fmax(down, up) / roofs.pcie),
+            copying=np.fmax(samples.column("ce_active") - clearing(samples), np.fmax(down, up) / roofs.pcie),
             sm=busy(samples.column("sm_active")),
             memory=busy(kernels / roofs.dram),
             tensor=busy(samples.column("tensor_active") / roofs.tensor),

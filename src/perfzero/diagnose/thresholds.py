@@ -776,6 +776,12 @@ RECOVER_SYNC: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.30, 0.95)
 RECOVER_HOST: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.30, 0.95)
 """Of idle time with no narrower cause: a part of what the host does then can go or be done beside."""
 
+RECOVER_HELD: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.80, 1.00)
+"""
+Of the idle time in which memory is cleared: the host has other work to do in it, but not much while a call
+for memory lasts.
+"""
+
 RECOVER_QUEUE: Annotated[Pair, Limit("ratio", ASSUMED)] = (0.20, 0.95)
 """Of the idle time in which submitted work waits: nothing says for what, so a fix may reach little."""
 

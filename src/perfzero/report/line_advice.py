@@ -15,6 +15,7 @@ time, the first line does one of the activities, and what else is known agrees:
     checkpoint         a checkpoint is saved, though not so rarely that it is a stall
     garbage collection the program collects garbage itself, in steps, though Python does where it has to
     allocator          the program gives device memory back within its loop
+    allocating         a line takes memory from CUDA or gives it back, seen by the engine that clears it
     compiling          the program compiles while it works
     gil                another thread holds it, whatever else the host is found to be late with
     launching          whole milliseconds without work, though a launch takes microseconds: cuDNN may be
@@ -152,6 +153,10 @@ ADVICE: tuple[Advice, ...] = (
     Advice(
         Remedy(say("try.keep_cache"), (), _GPU_UP),
         _LATE | {"launch_bound"}, frozenset({"allocator"}), "instead",
+    ),
+    Advice(
+        Remedy(say("try.hold_memory"), (), _GPU_UP),
+        _LATE | {"launch_bound"}, frozenset({"allocating"}), "instead",
     ),
     Advice(
         Remedy(say("try.copy_without_waiting"), (), _GPU_UP),

@@ -90,6 +90,7 @@ TAKEN: Mapping[str, Taken] = {
     say("try.keep_workers"): Taken(),
     say("try.stop_compiling"): Taken(),
     say("try.keep_cache"): Taken(),
+    say("try.hold_memory"): Taken(),
     say("try.other_process"): Taken(),
     # Both passes are slower for them, and each reads what it checks.
     say("try.no_checks"): Taken(0.8, busy=0.4),
@@ -340,8 +341,9 @@ def _share(finding: Finding, causes: Sequence[Cause]) -> tuple[float, float]:
     """Which part of the finding's time would be gone without the lines, least and most."""
     if finding.rule == "periodic_stall":  # the line's share is of other idle time as well
         return min(1.0, causes[0].share), 1.0
-    # Reads go together, and launches; of other lines the first is meant.
-    meant = causes if causes[0].activity in WAITS_FOR_GPU | LAUNCHING else causes[:1]
+    # Reads go together, and launches, and calls for memory; of other lines the first is meant.
+    together = WAITS_FOR_GPU | LAUNCHING | {"allocating"}
+    meant = causes if causes[0].activity in together else causes[:1]
     least = sum(min(c.share, max(c.low, LEAST_OF_SHARE * c.share)) for c in meant)
     return min(1.0, least), min(1.0, sum(c.high for c in meant))
 

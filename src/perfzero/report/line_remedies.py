@@ -72,6 +72,7 @@ class Answer:
 _GPU_UP = say("worked.active_rises")
 _LOOK_UP = say("try.see_main_thread")
 _ON_GPU = say("try.compute_on_gpu")
+_KEEP_MEMORY = frozenset({say("try.keep_cache"), say("try.hold_memory")})
 _NOTHING_IS_READ, _UNLESS_NOTHING_IS_READ = say("try.leave_out_wait"), say("try.read_less")
 
 _INSTEAD: tuple[tuple[frozenset[Activity], str, str], ...] = (
@@ -229,6 +230,7 @@ def _with_line_gains(
     idle = shares["idle"] + shares["copy"] if shares else None
     gains = [
         _held(r.text, seen)
+        or _by_engine(r.text, before)
         or line_gain(
             GAINS_AS.get(r.text, r.text),
             after,
@@ -255,14 +257,21 @@ def _with_line_gains(
 
 def _held(remedy: str, seen: Mapping[Topic, Condition]) -> Gain | None:
     """
-    What leaving the allocator's cache alone gains by a look; None for another *remedy*, and where none tells.
+    What it gains by a look to call CUDA for no memory; None for another *remedy*, and where none tells.
 
     Memory that one line gives back has to be taken from CUDA again, and that is paid for at other lines.
     """
     condition = seen.get("allocates")
-    if remedy != say("try.keep_cache") or condition is None or not condition.holds or condition.left is None:
+    if remedy not in _KEEP_MEMORY or condition is None or not condition.holds or condition.left is None:
         return None
     return gain_left(condition.share, condition.left, say("held_gain"))
+
+
+def _by_engine(remedy: str, before: Finding) -> Gain | None:
+    """What keeping memory gains by the engine that clears it: calls that free it may be in no line at all."""
+    first = next(iter(before.remedies), None)
+    its = first is not None and first.text == remedy == say("try.hold_memory")
+    return before.gain if its else None
 
 
 def _without_what_is_no_launching(

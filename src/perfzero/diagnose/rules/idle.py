@@ -14,6 +14,7 @@ from perfzero.diagnose import gain
 from perfzero.diagnose.evidence import Evidence
 from perfzero.diagnose.filling import EAGER
 from perfzero.diagnose.idle_time import IdleTime
+from perfzero.diagnose.kept_memory import with_kept_memory
 from perfzero.diagnose.remedies import cores_left, quota_bites, remedies_for, waits_for_core
 from perfzero.diagnose.rules._rivals import close
 from perfzero.diagnose.rules._severity import of_share
@@ -62,7 +63,8 @@ SUPPOSED = "maybe"
 
 def launch_bound(e: Evidence) -> Finding | None:
     """Kernels shorter than the time the host needs to launch the next one, and a host that never rests."""
-    return _launch_bound_throughout(e) or _launch_bound_in_part(e)
+    found = _launch_bound_throughout(e) or _launch_bound_in_part(e)
+    return found and with_kept_memory(e, found)
 
 
 def _launch_bound_throughout(e: Evidence) -> Finding | None:
@@ -238,7 +240,7 @@ def sync_bound(e: Evidence) -> Finding | None:
         eased=("idle",),
         launching=launching,
     )
-    rival = _launch_bound_throughout(e)
+    found, rival = with_kept_memory(e, found), _launch_bound_throughout(e)
     return found if rival is None or close(found, rival) else None
 
 
@@ -353,7 +355,7 @@ def host_starved(e: Evidence) -> Finding | None:
     )
     in_pauses = e.paused >= PAUSED.value
     vague = (blind or in_pauses) and not held_back
-    return Finding(
+    found = Finding(
         rule="host_starved",
         title=say("starved.title", idle=percent(idle), why=why),
         severity=of_share(idle, watch=IDLE_WATCH, bad=IDLE_BAD),
@@ -372,6 +374,7 @@ def host_starved(e: Evidence) -> Finding | None:
         eased=("idle",),
         launching=None if held_back else _if_launching(e),
     )
+    return found if held_back else with_kept_memory(e, found)
 
 
 def _idle_by_smi(e: Evidence) -> Finding | None:

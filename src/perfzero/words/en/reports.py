@@ -28,6 +28,7 @@ REPORTS: Mapping[str, str] = {
     "activity.tokenising": "tokenises",
     "activity.compiling": "compiles",
     "activity.allocator": "asks the GPU for memory",
+    "activity.allocating": "asks for device memory or gives it back",
     "activity.lock": "waits for a lock or a thread",
     "activity.network": "waits for the network",
     "activity.disk": "reads or writes files",

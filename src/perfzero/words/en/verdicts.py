@@ -23,6 +23,10 @@ VERDICTS: Mapping[str, str] = {
         "in one part, {of_time}{step}, {launches} kernels/s of {kernel} each are launched one by one{queued}"
     ),
     "launch.elsewhere": "that part holds {of_idle} of the idle time; elsewhere the launches come in time",
+    "gain.held": (
+        "of the idle time in which memory is cleared four fifths go at least, and at most all idle time, "
+        "with what that takes of DRAM beside kernels"
+    ),
     "gain.waits_can_go": "between a third and nearly all of the waits can go",
     "sync.would_hide": (
         "kernels of {kernel} on average would hide their launches if the host ran ahead, yet gaps of "
@@ -66,6 +70,10 @@ VERDICTS: Mapping[str, str] = {
     "starved.smi": "nvidia-smi's utilisation is {smi}",
     "gain.part_of_idle": "part of the idle time can be filled",
     "idle.queue_empty": "the GPU's queue was empty {empty} of the idle time: the host had submitted nothing",
+    "idle.cleared": (
+        "a copy engine clears memory {engine} of the time, {rate}, and copies nothing: the driver does that "
+        "for cudaMalloc and cudaFree, with memory that the program takes from CUDA or gives back"
+    ),
     "idle.host_ahead": (
         "the next command waits already {ahead} of the time a kernel runs: launches come in time"
     ),

@@ -28,6 +28,7 @@ REPORTS: Mapping[str, str] = {
     "activity.tokenising": "分词",
     "activity.compiling": "编译",
     "activity.allocator": "向 GPU 申请显存",
+    "activity.allocating": "申请或归还显存",
     "activity.lock": "等待锁或其他线程",
     "activity.network": "等待网络",
     "activity.disk": "读写文件",

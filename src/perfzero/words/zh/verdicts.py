@@ -21,6 +21,9 @@ VERDICTS: Mapping[str, str] = {
     "gain.gaps_there_shrink": "那里的内核间隙至少缩短 70 %",
     "launch.in_part": "在占 {of_time}{step}的一段里，每秒逐个启动 {launches} 个内核，每个 {kernel}{queued}",
     "launch.elsewhere": "空闲时间的 {of_idle} 出在这一段；其他地方内核启动得够早",
+    "gain.held": (
+        "清零显存期间的空闲时间至少省掉五分之四，至多省掉全部空闲时间，以及内核因此与之分享的 DRAM 带宽"
+    ),
     "gain.waits_can_go": "等待时间的三分之一到几乎全部可以省掉",
     "sync.would_hide": (
         "内核平均长 {kernel}，只要主机端跑在前面就足以掩盖启动开销，可空闲时间仍有 {fine_idle} "
@@ -52,6 +55,10 @@ VERDICTS: Mapping[str, str] = {
     "starved.smi": "nvidia-smi 显示的利用率是 {smi}",
     "gain.part_of_idle": "部分空闲时间可以填满",
     "idle.queue_empty": "空闲时间中有 {empty} GPU 队列是空的：主机端什么也没有提交",
+    "idle.cleared": (
+        "有 {engine} 的时间拷贝引擎在清零显存（{rate}），并未拷贝任何数据：程序向 CUDA 申请或归还显存时，"
+        "驱动程序会为 cudaMalloc 和 cudaFree 这样做"
+    ),
     "idle.host_ahead": "内核运行时，有 {ahead} 的时间下一条命令已在等候：启动得够早",
     "idle.host_late": (
         "内核运行时，只有 {ahead} 的时间下一条命令已在等候：它来得太晚，或要等上一个内核结束才来"
