@@ -219,6 +219,25 @@ def test_a_line_that_waits_for_the_loader_does_so_while_others_copy() -> None:
     assert copying("x = next(batches).to(where)", idle=0.12, inner=[LOADER]) == ["loader", "loader"]
 
 
+@pytest.mark.parametrize(
+    ("text", "activity"),
+    [
+        ("optimizer.step()", "launching"),
+        ("self.scaler.step(optimizer)", "launching"),
+        ("scheduler.step()", "python"),
+        ("x = sorted(rows)", "python"),
+        ("loss = optimizer.step().item()", "synchronising"),
+    ],
+)
+def test_an_optimizer_of_the_programs_own_launches_though_only_its_python_is_seen(
+    text: str, activity: str
+) -> None:
+    stacks, samples = made([(at(11), 20, [(0, 5)]), (at(12, CALL), 10, [(2, 10)])])
+    lines = {**stacks.lines, ("/job/train.py", 11): text}
+
+    assert host_causes(HostStacks(stacks.processes, lines), samples).causes[0].activity == activity
+
+
 def test_a_copy_that_the_gpu_waits_for_has_its_idle_time() -> None:
     stacks, samples = made([(at(11), 20, [(0, 5)]), (at(12, CALL), 10, [(2, 10)])])
     told_as = {}

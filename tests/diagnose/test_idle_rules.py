@@ -119,6 +119,16 @@ def test_of_kernels_shorter_than_any_launch_it_is_told_what_it_is_if_the_host_la
     assert any("to launch one takes a host 14 µs and more" in line for line in found.launching.because)
 
 
+def test_a_host_that_launches_faster_than_python_can_is_told_with_its_own_pace():
+    """Loops over tensors within one operator, in C++."""
+    cycle = [Phase(4e-6, {**TINY, **AHEAD}), Phase(6e-6, EMPTY)]
+    found = idle.sync_bound(collect(observe(cycle, host={"host_main_cpu": 1.0})))
+
+    assert found is not None
+    assert found.launching is not None
+    assert any("the host launches one in 10 µs" in line for line in found.launching.because)
+
+
 @pytest.mark.parametrize(
     "program",
     [gaps(queue=AHEAD), tiny(queue=AHEAD, main=0.3)],

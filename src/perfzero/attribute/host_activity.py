@@ -141,6 +141,9 @@ That a line waits for the GPU is said only if hardly anything else is written so
 be its own then. What looks the same on the host's own values, such as `float(v)` or `rows[i > 3]`, is Python.
 """
 
+UPDATES = re.compile(r"\b\w*opt(im\w*)?\.step\(|\bscaler\.step\(")
+"""The text of a line that runs an optimizer."""
+
 _MAY_COPY = re.compile(r"\.(to|cuda|copy_)\((?!\s*(torch\.\w+|([\w.]*[._])?dtype)\s*[,)])|"
                        r"\b\w*(to_(device|gpu|cuda)|prepare_inputs?)\(")  # fmt: skip
 """

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from perfzero.attribute.causes import Cause, HostCauses, StageShare
-from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, Meaning, TextOf
+from perfzero.attribute.host_activity import LAUNCHING, UPDATES, WAITS_FOR_GPU, Meaning, TextOf
 from perfzero.attribute.host_chain import computes
 from perfzero.attribute.idle import Idle, idle_time
 from perfzero.attribute.leaves import leaves_of, on_arrays, with_copies, with_gil, with_waits
@@ -102,7 +102,7 @@ def host_causes(stacks: HostStacks, pm: Samples) -> HostCauses:
     )
     found = told(leaves, moments, shares, text_of, rate_hz=main.rate_hz)
     stages = stages_of(stacks, text_of)
-    causes = tuple(_with_stages(cause, stages) for cause in found)
+    causes = tuple(_with_stages(_as_update(cause), stages) for cause in found)
     return HostCauses(causes, **known)
 
 
@@ -120,6 +120,17 @@ def _texts(stacks: HostStacks) -> TextOf:
         return lines.get((frame.file, frame.line), "")
 
     return text_of
+
+
+def _as_update(cause: Cause) -> Cause:
+    """
+    *cause*, which launches where it runs an optimizer and is Python otherwise.
+
+    Operators have no frame of their own, so an optimizer that is no part of PyTorch is seen in its own Python
+    alone; what it does there is to launch kernels for its parameters.
+    """
+    updates = cause.activity == "python" and UPDATES.search(cause.text) is not None
+    return replace(cause, activity="launching") if updates else cause
 
 
 def _with_stages(cause: Cause, stages: tuple[StageShare, ...]) -> Cause:

@@ -28,14 +28,13 @@ phases of the step whose idle time is that of the line (`Update`).
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 from perfzero.attribute.causes import Cause
 from perfzero.attribute.conditions import LISTED_LEFT, SINGLE_LEFT
-from perfzero.attribute.host_activity import LAUNCHING, WAITS_FOR_GPU, Stage
+from perfzero.attribute.host_activity import LAUNCHING, UPDATES, WAITS_FOR_GPU, Stage
 from perfzero.attribute.parts import Condition
 from perfzero.attribute.updating import Way
 from perfzero.diagnose.gain import limit_after
@@ -117,9 +116,6 @@ TAKEN: Mapping[str, Taken] = {
 
 _OF_THE_WORK = frozenset({say("try.compute_on_gpu"), say("try.less_at_line")})
 """Remedies for what the host does, not for a wait before that."""
-
-_UPDATES = re.compile(r"\b\w*opt(im\w*)?\.step\(|\bscaler\.step\(")
-"""The text of a line that runs an optimizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +291,7 @@ def _update_gain(idle: float, causes: Sequence[Cause], update: Update) -> Gain |
     At most all of the line goes: where launches come too late the host sets the pace, and what it launches
     while a kernel runs takes its time, too. What the GPU works elsewhere stays.
     """
-    its = [cause for cause in causes if _UPDATES.search(cause.text)]
+    its = [cause for cause in causes if UPDATES.search(cause.text)]
     if not its:
         return None
     least, most = (min(1.0, sum(shares)) for shares in ([c.low for c in its], [c.high for c in its]))
@@ -319,7 +315,7 @@ def limit_without_update(shares: Mapping[TimeClass, float], causes: Sequence[Cau
     for their latencies.
     """
     idle = shares["idle"] + shares["copy"]
-    part = min(1.0, sum(c.share for c in causes if _UPDATES.search(c.text)))
+    part = min(1.0, sum(c.share for c in causes if UPDATES.search(c.text)))
     goes = 1.0 - (update.left[0] + update.left[1]) / 2
     short = shares["small_grid"] + shares["latency"]
     stays = max(0.0, 1.0 - goes * update.kernels(part, idle) / short) if short > 0 else 1.0

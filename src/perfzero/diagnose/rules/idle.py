@@ -141,7 +141,12 @@ def _if_launching(e: Evidence) -> Finding | None:
     if not _fine_gaps(e) or e.level("launches") < SOME_LAUNCHES.value or not kernel < least_s or rests(e):
         return None
     ahead = percent(e.idle.queue.ahead)
-    shorter = say("launch.shorter", kernel=duration(kernel), least=duration(least_s), ahead=ahead)
+    pace_s = 1.0 / e.level("launches")  # on average, of a host that launches in C++
+    shorter = (
+        say("launch.shorter", kernel=duration(kernel), least=duration(least_s), ahead=ahead)
+        if pace_s >= least_s
+        else say("launch.paced", kernel=duration(kernel), pace=duration(pace_s), ahead=ahead)
+    )
     return _launches_late(e, (shorter,) if e.idle.queue.ahead >= HOST_LATE.value else ())
 
 

@@ -12,6 +12,10 @@ VERDICTS: Mapping[str, str] = {
         "a kernel takes {kernel} on average, and to launch one takes a host {least} and more: so launches "
         "set the pace, though {ahead} of the time a kernel runs the next one waits already"
     ),
+    "launch.paced": (
+        "a kernel takes {kernel} on average, and the host launches one in {pace}: so launches set the pace, "
+        "though {ahead} of the time a kernel runs the next one waits already"
+    ),
     "launch.host_unknown": "; its host activity is unknown",
     "launch.title": "The GPU waits for kernel launches {idle} of the time.",
     "launch.rate": "{launches} kernels/s of {kernel} each{host}",

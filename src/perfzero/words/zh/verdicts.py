@@ -12,6 +12,10 @@ VERDICTS: Mapping[str, str] = {
         "内核平均长 {kernel}，而主机端启动一个内核要 {least} 以上：所以步调由启动决定，"
         "尽管内核运行期间有 {ahead} 的时间下一个已在等待"
     ),
+    "launch.paced": (
+        "内核平均长 {kernel}，而主机端每 {pace} 启动一个：所以步调由启动决定，"
+        "尽管内核运行期间有 {ahead} 的时间下一个已在等待"
+    ),
     "launch.host_unknown": "；主机端的活动未知",
     "launch.title": "GPU 有 {idle} 的时间在等待内核启动。",
     "launch.rate": "每秒 {launches} 个内核，每个 {kernel}{host}",
