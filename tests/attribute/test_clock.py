@@ -5,6 +5,7 @@ import pytest
 
 from perfzero.attribute.clock import find_clock, find_lag
 from perfzero.attribute.mixing import Kernels
+from perfzero.values import FloatArray
 from simulated_kernels import BEGIN_NS, simulate
 
 
@@ -82,6 +83,31 @@ def test_kernels_that_take_turns_say_nothing_of_the_clock() -> None:
         noise = 1 + 0.005 * np.random.default_rng(1).standard_normal(len(counted))
         kernels = Kernels(borders[:-1], borders[1:], position, position)
         assert find_clock(edges[:-1], edges[1:], [counted * noise], kernels).known == known
+
+
+@pytest.mark.parametrize(("offset_ns", "late_ns"), [(0, 500), (0, 3_000), (7_000, 3_000)])
+def test_a_quantity_that_comes_late_is_no_reason_to_doubt_the_clock(offset_ns: int, late_ns: int) -> None:
+    """As writes do; where both clocks agree no offset is better than none, for the first quantity."""
+    rng = np.random.default_rng(0)
+    position = np.arange(600) % 30
+    length = rng.integers(20_000, 120_000, 30)[position]
+    borders = np.append(0, np.cumsum(length))
+    edges = np.arange(0, borders[-1], 20_000)
+    moved = np.append(0.0, np.cumsum(rng.lognormal(0, 1, 30)[position] * 1e3 * length))
+
+    def counted(late: int) -> FloatArray:
+        noise = 1 + 0.005 * rng.standard_normal(len(edges) - 1)
+        return np.diff(np.interp(edges - late, borders, moved)) * noise
+
+    kernels = Kernels(
+        BEGIN_NS + borders[:-1] - offset_ns, BEGIN_NS + borders[1:] - offset_ns, position, position
+    )
+    samples = [counted(0), counted(late_ns)]
+    clock = find_clock(BEGIN_NS + edges[:-1], BEGIN_NS + edges[1:], samples, kernels)
+
+    assert clock.known
+    assert clock.gain >= 0
+    assert clock.offset_ns == pytest.approx(offset_ns, abs=max(500, late_ns / 2 + 100))
 
 
 def test_an_offset_that_cannot_be_known_well_is_not_used() -> None:

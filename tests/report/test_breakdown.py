@@ -160,6 +160,26 @@ def kernels_alone(steps: int, names: Sequence[str] = THREE) -> Look:
     return look
 
 
+@pytest.mark.parametrize(("beside", "told"), [(0, True), (60, False)])
+def test_where_one_module_has_everything_its_operators_are_told(
+    tmp_path: Path, beside: int, told: bool
+) -> None:
+    """As of a simulation whose model is one class: that it takes 100 % of the time tells nobody where."""
+    look = Look()
+    look.step(0, 0, 1000)
+    look.module("", "Market", 10, 200)
+    for place, (name, length) in enumerate({"aten::pow": 60, "aten::mul": 30}.items()):
+        look.op(name, 20 + 40 * place, 50 + 40 * place, shapes=[[4096]], types=["double"])
+        look.work("elementwise", 300 + 100 * place, 300 + 100 * place + length, at=30 + 40 * place)
+    if beside:
+        look.op("aten::sum", 250, 280, shapes=[[4096]])
+        look.work("reduce", 500, 500 + beside, at=260)
+    names = [line.split("  ")[0] for line in lines(broken_down(tmp_path, look))]
+
+    assert names[0] == "(model)"
+    assert [name for name in names if name.startswith("aten::")] == ["aten::pow", "aten::mul"] * told
+
+
 def test_without_modules_and_operators_kernels_are_told(tmp_path: Path) -> None:
     assert lines(broken_down(tmp_path, kernels_alone(6))) == [
         "gemm                            kernel ×2  60 %",

@@ -140,6 +140,10 @@ def find_clock(
     half = float(end[-1] - start[0]) / 2
     offset, drift, errors = search.refined(float(grid[best]), step, half)
     lowest = search.cost(offset, drift)
+    if costs[best] < lowest and abs(offset - grid[best]) <= step:
+        # Another quantity comes earlier or later than the first, and is no reason to doubt the clock of both.
+        offset, drift, lowest = float(grid[best]), 0.0, float(costs[best])
+        errors = np.array([errors[0], np.nan])
     gain = 1.0 - lowest / at_zero
     found = errors[0] <= MOST_ERROR_NS and abs(offset) <= REACH_NS and gain >= 0
     if not found or np.median(costs) < STANDS_OUT * lowest:

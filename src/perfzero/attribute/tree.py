@@ -162,6 +162,8 @@ def _with_counters(
         return [replace(row, counted=c, roofline=under(row.roofline, rows, c)) for row, rows, c in each]
 
     modules, alike, kernels = breakdown.modules, breakdown.alike, breakdown.kernels
+    heavy = [r for r in (*(a.row for a in alike), *breakdown.elsewhere) if r.time.share >= NOTEWORTHY]
+    several = len(heavy) > 1 or not heavy
     below = [table.below[m.path] for m in modules]
     totals, everything = counting.told(below), np.arange(len(table.length_ns))
     [counted] = counting.told([everything])
@@ -181,12 +183,13 @@ def _with_counters(
         counted=counted,
         roofline=under(breakdown.roofline, everything, counted),
         ceilings=ceilings,
-        doubts=(*breakdown.doubts, *_doubts_of(counting.sampled), *counting.doubts),
+        doubts=(*breakdown.doubts, *_doubts_of(counting.sampled, several), *counting.doubts),
     )
 
 
-def _doubts_of(sampled: Sampled) -> Iterable[str]:
-    if not sampled.clock.known:
+def _doubts_of(sampled: Sampled, several: bool) -> Iterable[str]:
+    """*several*: rows share what was counted, so that it matters when their kernels ran."""
+    if several and not sampled.clock.known:
         yield CLOCK_UNKNOWN
     if sampled.period_ns > LONG_SAMPLES_NS:
         yield (say("layers.long_samples", length=f"{sampled.period_ns / 1000000.0:.1f}"))

@@ -176,7 +176,7 @@ def _told(breakdown: Breakdown) -> Iterator[tuple[Row, str, str]]:
     """
     Rows worth telling, each with what stands in the second column, and what else is said of it.
 
-    Kernels where nothing else is known.
+    Kernels where nothing else is known. Where one row of modules has nearly everything, operators too.
     """
     if kernels_alone(breakdown):
         for kernel in breakdown.kernels:
@@ -200,7 +200,20 @@ def _told(breakdown: Breakdown) -> Iterator[tuple[Row, str, str]]:
                 yield replace(row, call=None), own, ""
             else:
                 yield row, "" if row.call is None else row.call.operator, ""
+    if any(alike.row.time.share >= ALL_IN_ONE for alike in breakdown.alike):
+        yield from _operators(breakdown)
 
+
+def _operators(breakdown: Breakdown) -> Iterator[tuple[Row, str, str]]:
+    """Operators worth telling, where there are several: a single one is told with its module."""
+    known = [row for row in breakdown.operators if row.name != UNATTRIBUTED_ROW]
+    heavy = [row for row in known if row.time.share >= WORTH_TELLING]
+    for row in heavy if len(heavy) > 1 else ():
+        yield row, say("layer_operator"), ""
+
+
+ALL_IN_ONE: Annotated[float, Limit("ratio", CHOICE)] = 0.9
+"""Of the busy time, in one row of modules: that says nothing of where it goes, and its operators do."""
 
 MOSTLY: Annotated[float, Limit("ratio", CHOICE)] = 0.5
 """Of a row's time. A kernel with less does not stand for it."""

@@ -67,6 +67,7 @@ REPORTS: Mapping[str, str] = {
     "row.outside modules": "outside modules",
     "row.unattributed": "unattributed",
     "layer_exposed": "{share} exposed",
+    "layer_operator": "operator",
     "layer_replayed": "by replay",
     "layer_reads": "{share} of DRAM reads",
     "needs": "{what} (provided: {needs})",

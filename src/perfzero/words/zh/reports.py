@@ -67,6 +67,7 @@ REPORTS: Mapping[str, str] = {
     "row.outside modules": "模块之外",
     "row.unattributed": "未归属",
     "layer_exposed": "{share} 未被掩盖",
+    "layer_operator": "算子",
     "layer_replayed": "由图重放",
     "layer_reads": "DRAM 读取的 {share}",
     "needs": "{what}（前提：{needs}）。",
