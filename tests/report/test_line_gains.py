@@ -10,6 +10,7 @@ import pytest
 
 from perfzero.attribute.causes import Cause, HostCauses, StageShare
 from perfzero.attribute.host_activity import Activity, Stage
+from perfzero.attribute.parts import Condition
 from perfzero.attribute.updating import Way
 from perfzero.diagnose.remedies import OFFERS, SEEN_ONLY
 from perfzero.diagnose.verdict import (
@@ -381,6 +382,36 @@ def test_with_an_update_its_kernels_go_from_what_limits_next(share: float, limit
     step = replace(cause("launching", share), text="optimizer.step()")
 
     assert limit_without_update(cast(dict[TimeClass, float], shares), [step], update) == limit
+
+
+@pytest.mark.parametrize(("kernel_s", "its_kernels"), [(6.6e-6, True), (30e-6, False), (float("nan"), False)])
+def test_tiny_kernels_beside_a_host_at_the_optimizers_line_may_all_be_its_own(
+    starved: Diagnosis, kernel_s: float, its_kernels: bool
+) -> None:
+    """d06 of docs/zoo.md: 1,400 kernels of 6.6 us beside the host at its line. It gained 2.59 times."""
+    few = Remedy(say("try.fused_optimizer_step"))
+    shares = dict.fromkeys(TIME_CLASSES, 0.0) | {"idle": 0.433, "latency": 0.48, "memory": 0.087}
+    verdict = replace(finding(starved, "launch_bound", 0.433, few), eased=("idle",))
+    facts = {**starved.facts, "mean_kernel_s": Fact("mean_kernel_s", kernel_s, "seconds", "watch")}
+    before = replace(starved, verdict=verdict, findings=(verdict,), facts=facts, shares=shares, step_map=None)
+    step = replace(cause("launching", 0.62, 0.51), text="optimizer.step()", high=0.735, waited=0.447)
+    after = with_lines(before, HostCauses((step,), idle=0.433)).verdict
+
+    assert after is not None
+    assert after.gain is not None
+    assert (after.gain.high >= 2.59) is its_kernels
+    assert after.next_limit == (say("limit.idle") if its_kernels else say("limit.latency"))
+
+
+def test_a_look_or_phases_of_the_step_tell_better_which_kernels_are_the_optimizers() -> None:
+    looked = Update.seen(Condition("fused_optimizer", True, 0.1, left=(0.1, 0.6)), 0.5, "", None, 0.4)
+    phases = Update.seen(None, 0.4, "", of_step(("tiny_kernels", 0.5, 0.25), ("gemm", 0.5, 1.0)), 0.4)
+    unseen = Update.seen(None, 0.4, "", of_step(("idle", 0.5, 0.25), ("gemm", 0.5, 1.0)), 0.4)
+
+    assert looked.kernels(0.9, 0.5, beside=0.4) == pytest.approx(0.05)
+    assert phases.kernels(1.0, 0.5, beside=0.4) == pytest.approx(0.125)
+    assert unseen.kernels(0.9, 0.5, beside=0.3) == pytest.approx(0.3)
+    assert unseen.kernels(0.9, 0.5) == 0.0
 
 
 ONWARD = say("try.copy_without_waiting")

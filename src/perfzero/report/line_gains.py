@@ -126,18 +126,25 @@ class Update:
 
     `tiny`: the share of all time that kernels take in phases of the step that consist of tiny ones, and
     `tiny_idle` the idle time there. So far as that idle time is the optimizer's, these are its kernels.
+
+    `short`: without a look or such phases, the share of all time in kernels that no roof limits, where
+    kernels are tiny on average. Those that run while the host is at the optimizer's line may all be its own,
+    for a host that launches too slowly is not far ahead.
     """
 
     share: float = 0.0
     left: tuple[float, float] = (0.0, 0.6)
     tiny: float = 0.0
     tiny_idle: float = 0.0
+    short: float = 0.0
 
     @classmethod
-    def seen(cls, condition: Condition | None, active: float, way: Way, step: StepMap | None) -> Update:
+    def seen(
+        cls, condition: Condition | None, active: float, way: Way, step: StepMap | None, short: float = 0.0
+    ) -> Update:
         """
         By the *condition* on optimizers, where the GPU was *active* for a share of the time; by the *way*
-        that stacks show the update to go, and by the map of the *step*.
+        that stacks show the update to go, by the map of the *step*, and by the share of *short* kernels.
         """
         known = condition is not None and math.isfinite(active)
         share = condition.share * active if condition is not None and known else 0.0
@@ -145,17 +152,19 @@ class Update:
         left = by_look or {"single": SINGLE_LEFT, "listed": LISTED_LEFT}.get(way, cls().left)
         tiny = [] if step is None else [p for p in step.phases if p.kind == "tiny_kernels"]
         busy = sum(p.share * p.levels.get("gr_active", 0.0) for p in tiny)
-        return cls(share, left, busy, sum(p.share for p in tiny) - busy)
+        return cls(share, left, busy, sum(p.share for p in tiny) - busy, 0.0 if tiny or known else short)
 
-    def kernels(self, part: float, idle: float) -> float:
+    def kernels(self, part: float, idle: float, *, beside: float = 0.0) -> float:
         """
-        The share of all time that its kernels take, where its line has *part* of all *idle* time.
+        The share of all time that its kernels take, where its line has *part* of all *idle* time: at most,
+        where the host is at the line and the GPU works for the share *beside* of all time.
 
         A look knows how long kernels work, and counters for how long they keep the GPU active: with their
         launch, which takes longer than the work of tiny ones.
         """
         there = 1.0 - (1.0 - part) * idle / self.tiny_idle if self.tiny_idle > 0 else 0.0
-        return min(max(self.share, self.tiny * min(1.0, max(0.0, there))), 1.0 - idle)
+        found = max(self.share, self.tiny * min(1.0, max(0.0, there)), min(self.short, beside))
+        return min(found, 1.0 - idle)
 
 
 LAUNCHES_LESS = frozenset(map(say, ("try.graph", "try.launch_less", "try.fused_optimizer_step")))
@@ -295,10 +304,11 @@ def _update_gain(idle: float, causes: Sequence[Cause], update: Update) -> Gain |
     if not its:
         return None
     least, most = (min(1.0, sum(shares)) for shares in ([c.low for c in its], [c.high for c in its]))
-    few, many = (update.kernels(part, idle) for part in (least, most))
+    waited = sum(c.waited for c in its)
+    few, many = update.kernels(least, idle), update.kernels(most, idle, beside=waited)
     gone = (
         (idle * least + few) * (1 - update.left[1]),
-        (idle * most + max(many, sum(c.waited for c in its))) * (1 - update.left[0]),
+        (idle * most + max(many, waited)) * (1 - update.left[0]),
     )
     shortest = PACE[0] * max(1 - gone[1], 1 - idle - many)
     text = say("gain.without_line", share=percent(most))
@@ -315,10 +325,12 @@ def limit_without_update(shares: Mapping[TimeClass, float], causes: Sequence[Cau
     for their latencies.
     """
     idle = shares["idle"] + shares["copy"]
-    part = min(1.0, sum(c.share for c in causes if UPDATES.search(c.text)))
+    its = [cause for cause in causes if UPDATES.search(cause.text)]
+    part = min(1.0, sum(c.share for c in its))
+    kernels = update.kernels(part, idle, beside=sum(c.waited for c in its))
     goes = 1.0 - (update.left[0] + update.left[1]) / 2
     short = shares["small_grid"] + shares["latency"]
-    stays = max(0.0, 1.0 - goes * update.kernels(part, idle) / short) if short > 0 else 1.0
+    stays = max(0.0, 1.0 - goes * kernels / short) if short > 0 else 1.0
     after = {
         **shares,
         "idle": max(0.0, shares["idle"] - goes * part * idle),

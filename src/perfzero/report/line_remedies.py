@@ -19,7 +19,7 @@ from perfzero.attribute.stacks import Cause, HostCauses
 from perfzero.attribute.updating import Way
 from perfzero.diagnose.idle_shares import without_kernels
 from perfzero.diagnose.rules.idle import SUPPOSED
-from perfzero.diagnose.thresholds import CAPPED
+from perfzero.diagnose.thresholds import CAPPED, TINY_KERNEL
 from perfzero.diagnose.verdict import Diagnosis, Fact, Finding, Gain, Remedy, TimeClass
 from perfzero.limits import CHOICE, H200, Limit
 from perfzero.report.behind_wait import behind
@@ -36,6 +36,9 @@ from perfzero.report.leading import (
 from perfzero.report.line_advice import advice, calls_all_along, computes
 from perfzero.report.line_gains import Update, gain_beside, limit_without_update, line_gain
 from perfzero.words.said import joined, say, without
+
+AT_NO_ROOF: tuple[TimeClass, ...] = ("latency", "small_grid")
+"""Where kernels are that are too short for a roof to limit them."""
 
 NAMED = 3
 """Lines that a remedy names, where several do the same."""
@@ -225,7 +228,8 @@ def _with_line_gains(
     tell that, or *lead*.
     """
     active, updates = diagnosis.facts.get("gr_active"), seen.get("fused_optimizer")
-    update = Update.seen(updates, math.nan if active is None else active.value, way, diagnosis.step_map)
+    busy = math.nan if active is None else active.value
+    update = Update.seen(updates, busy, way, diagnosis.step_map, _short(diagnosis))
     shares = diagnosis.shares
     idle = shares["idle"] + shares["copy"] if shares else None
     gains = [
@@ -253,6 +257,13 @@ def _with_line_gains(
     if not lead and (not gains or gains[0] is None):
         return replace(after, remedies=told)
     return led_by_its_first(after, with_gain(before, told), diagnosis.shares)
+
+
+def _short(diagnosis: Diagnosis) -> float:
+    """The share of all time in kernels that no roof limits, where kernels are tiny on average."""
+    kernel = diagnosis.facts.get("mean_kernel_s")
+    tiny = kernel is not None and kernel.value < TINY_KERNEL.value
+    return sum(diagnosis.shares.get(name, 0.0) for name in AT_NO_ROOF) if tiny else 0.0
 
 
 def _held(remedy: str, seen: Mapping[Topic, Condition]) -> Gain | None:
