@@ -17,7 +17,7 @@ from perfzero.attribute import shares as share_module
 from perfzero.attribute import stacks as module
 from perfzero.attribute.host_activity import DEEPEST
 from perfzero.attribute.moments import main_thread, moments_of, visits_of
-from perfzero.attribute.stacks import HostCauses, host_causes
+from perfzero.attribute.stacks import HostCauses, causes_by_averages, host_causes
 from perfzero.stacks import Frame, HostStacks, ProcessStacks
 from perfzero.values import Samples
 
@@ -486,3 +486,48 @@ def test_an_hour_has_no_more_blocks_than_can_be_resampled() -> None:
 
     assert fewer.causes[0].share == pytest.approx(few.causes[0].share)
     assert (fewer.causes[0].low, fewer.causes[0].high) != (few.causes[0].low, few.causes[0].high)
+
+
+JIT = Frame("/v/site-packages/jax/_src/compiler.py", 5, "backend_compile_and_load")
+
+
+def averaged(pm: Samples, length_ns: int) -> Samples:
+    """Averages over *length_ns* of samples that follow each other."""
+    start = np.arange(int(pm.start_ns[0]), int(pm.end_ns[-1]) - length_ns, length_ns)
+    summed = np.concatenate([[0.0], np.cumsum(pm.column("gr_active") * pm.duration_s)])
+    edges = np.append(pm.start_ns, pm.end_ns[-1])
+    upto = np.interp(np.append(start, start[-1] + length_ns), edges, summed)
+    return Samples(start, start + length_ns, {"gr_active": np.diff(upto) / (length_ns / 1e9)})
+
+
+def test_averages_tell_of_a_gpu_that_stands_still_for_longer_than_they_last() -> None:
+    stacks, pm = made([(at(12, JIT, CALL), 1800.0, ()), (at(12, CALL), 700.0, ((0.0, 700.0),))])
+    found = causes_by_averages(stacks, averaged(pm, 500 * MS))
+
+    assert found is not None
+    first = found.causes[0]
+    assert (first.text, first.activity) == ("y = step(x)", "compiling")
+    assert first.share > 0.9
+    assert found.idle == pytest.approx(0.72, abs=0.05)
+
+
+def test_averages_tell_nothing_of_shorter_gaps() -> None:
+    stacks, pm = made([(at(13), 50.0, ()), (at(12, CALL), 50.0, ((0.0, 50.0),))])
+
+    assert causes_by_averages(stacks, averaged(pm, 500 * MS)) is None
+
+
+def test_what_the_gpu_does_once_it_was_idle_is_tried_out_by_the_compiler() -> None:
+    """It works off 200 ms, rests for 300 ms, and tries out for 500 ms; then it works for the program."""
+    compiles = (at(12, JIT, CALL), 1000.0, ((0.0, 200.0), (500.0, 1000.0)))
+    stacks, pm = made([compiles, (at(12, CALL), 1000.0, ((0.0, 1000.0),))])
+    least, most = host_causes(stacks, pm).causes[0].own_work
+
+    assert least == pytest.approx(0.5 / 1.7, abs=0.02)
+    assert most == pytest.approx(0.7 / 1.7, abs=0.02)
+
+
+def test_what_the_gpu_does_while_the_host_is_elsewhere_is_no_compilers() -> None:
+    stacks, pm = made([(at(13), 500.0, ()), (at(12, CALL), 500.0, ((0.0, 500.0),))])
+
+    assert host_causes(stacks, pm).causes[0].own_work == (0.0, 0.0)

@@ -278,6 +278,21 @@ def test_windows_that_fell_between_the_bursts_are_not_judged() -> None:
     assert diagnosis.verdict.rule == "host_starved"
 
 
+def test_windows_that_all_fell_into_the_bursts_are_not_judged() -> None:
+    """What looks like a busy GPU stands still for three quarters of the time."""
+    seen = observe(BURSTS, seconds=40.0, zoom=False)
+    inside = ((seen.pm.start_ns - seen.start_ns) / 1e9 % 1.2 < 0.25) & (
+        (seen.pm.end_ns - seen.start_ns) / 1e9 % 1.2 < 0.25
+    )
+    diagnosis = judge(replace(seen, pm=seen.pm.where(inside), windows=()))
+
+    assert diagnosis.tier == "gpm"
+    assert diagnosis.facts["gr_active"].value == pytest.approx(0.25, abs=0.03)
+    assert [d for d in diagnosis.doubts if "missed what the program does" in d]
+    assert diagnosis.verdict is not None
+    assert diagnosis.verdict.rule in ("host_starved", "periodic_stall")
+
+
 def test_windows_that_saw_the_same_as_the_averages_are() -> None:
     diagnosis = judge(observe(BURSTS, zoom=False))
 

@@ -157,8 +157,26 @@ def test_a_gpu_that_is_rarely_used_is_idle_if_it_is_used_all_the_time(program):
     assert verdict.rule == "host_starved"
 
 
-def test_a_gpu_that_is_rarely_used_and_in_some_seconds_only_has_next_to_no_work(program):
-    assert "next to no work" in refused(observe([Phase(0.9, RARELY), Phase(2.1)]))
+def test_a_gpu_that_is_rarely_used_and_again_and_again_to_the_end_is_idle(program):
+    """As by a loader whose workers deliver together: the worst starved program is one that works on."""
+    verdict = judge(observe([Phase(0.9, RARELY), Phase(2.1)])).verdict
+
+    assert verdict is not None
+    assert verdict.rule == "host_starved"
+
+
+@pytest.mark.parametrize("bursts", [1, 2, 3])
+def test_a_gpu_that_is_rarely_used_and_a_few_times_only_has_next_to_no_work(bursts):
+    rest = 40.0 / bursts - 0.9
+
+    assert "next to no work" in refused(observe([Phase(0.9, RARELY), Phase(rest)], seconds=40.0))
+
+
+def test_without_averages_a_gpu_that_is_rarely_used_has_next_to_no_work():
+    """Windows have holes, in which it may have been used for all that is known, or not at all."""
+    seen = observe([Phase(0.9, RARELY), Phase(2.1)])
+
+    assert "next to no work" in refused(dataclasses.replace(seen, gpm=Samples.empty()))
 
 
 def test_pageable_copies_at_3_percent_gr_are_work(program):

@@ -252,6 +252,46 @@ def test_a_host_that_launches_for_milliseconds_on_one_core_may_time_algorithms(
     assert say("try.no_timing") not in texts(told(starved, "host_starved", host("python"), LOOK))
 
 
+EVALUATE, SAVE = (
+    next(o.remedy for o in OFFERS if o.remedy.text == say(key))
+    for key in ("try.log_less", "try.checkpoint_thread")
+)
+
+
+def test_a_stall_at_a_line_that_launches_is_no_evaluation_and_no_checkpoint(starved: Diagnosis) -> None:
+    """A call that launches takes microseconds, unless algorithms are timed in it."""
+    remedies = told(starved, "periodic_stall", host("launching"), SAVE, OTHER, EVALUATE)
+
+    assert texts(remedies) == [say("try.no_timing"), "Other."]
+    assert remedies[0].seen
+
+
+def test_a_stall_at_a_line_that_launches_and_computes_on_many_cores_is_to_become_less(
+    starved: Diagnosis,
+) -> None:
+    cores = 2 * CPU_COMPUTES.value
+    remedies = told(starved, "periodic_stall", host("launching"), SAVE, EVALUATE, host_tree_cpu=cores)
+
+    assert texts(remedies) == [say("try.less_at_line")]
+    assert remedies[0].seen
+
+
+@pytest.mark.parametrize("activity", ["python", "logging", "disk", "sleeping", "synchronising"])
+def test_a_stall_at_another_line_may_be_an_evaluation(starved: Diagnosis, activity: Activity) -> None:
+    remedies = told(starved, "periodic_stall", host(activity), SAVE, OTHER, EVALUATE)
+
+    assert texts(remedies) == [EVALUATE.text, SAVE.text, "Other."]
+
+
+def test_the_threads_of_a_compiler_do_not_compute_what_the_gpu_could(starved: Diagnosis) -> None:
+    cores, on_gpu = 2 * CPU_COMPUTES.value, Remedy(say("try.compute_on_gpu"))
+    compiling = told(starved, "host_starved", host("compiling"), LOOK, on_gpu, host_tree_cpu=cores)
+    calling = told(starved, "host_starved", host("launching"), LOOK, on_gpu, host_tree_cpu=cores)
+
+    assert texts(compiling) == [say("try.stop_compiling")]
+    assert texts(calling)[0] == on_gpu.text
+
+
 @pytest.mark.parametrize(
     ("text", "key"),
     [

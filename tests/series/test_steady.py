@@ -194,6 +194,9 @@ def test_the_second_in_which_the_program_ends_is_left_out():
     assert kind_of(Samples.concat([busy, idle]), 33).end_ns == START_NS + 30 * SECOND_NS
 
 
+END_NS = START_NS + 30 * SECOND_NS
+
+
 def ending_with(rest: float, work: float) -> float:
     """Seconds judged of twenty at work, after which come a rest and some more work, of so many seconds."""
     parts = [(20.0, BUSY), (rest, NOTHING), (work, BUSY), (1.0 - rest - work, NOTHING)]
@@ -205,13 +208,35 @@ def ending_with(rest: float, work: float) -> float:
     # A rest of 20 ms before, such as programs have.
     idle = np.where(np.arange(len(tables[0])) % 500 < 10, 0.0, 1.0)
     tables[0] = tables[0].with_columns({n: c * idle for n, c in tables[0].columns.items()})
-    gpm = signal([BUSY], start_ns=START_NS, end_ns=begin, period_ns=SECOND_NS // 2)
-    found = find_steady(gpm, Samples.concat(tables), start_ns=START_NS, end_ns=begin)
+    late = begin - 2 * SECOND_NS  # and the last row of the averages is too long to show it
+    gpm = signal([BUSY], start_ns=START_NS, end_ns=late, period_ns=SECOND_NS // 2)
+    last = signal([BUSY], start_ns=late, end_ns=begin, period_ns=2 * SECOND_NS)
+    found = find_steady(Samples.concat([gpm, last]), Samples.concat(tables), start_ns=START_NS, end_ns=begin)
     return (found.end_ns - START_NS) / SECOND_NS
+
+
+def averages(pm: Samples, length_ns: int) -> Samples:
+    """What GPM says of *pm*, whose rows follow each other, in rows of *length_ns*."""
+    rows = (pm.start_ns - pm.start_ns[0]) // length_ns
+    start = pm.start_ns[0] + np.unique(rows) * length_ns
+    means = {n: np.bincount(rows, pm.column(n)) / np.bincount(rows) for n in pm.columns}
+    return Samples(start, start + length_ns, means)
 
 
 def test_a_moment_of_work_long_after_the_rest_is_the_end_and_not_judged():
     assert ending_with(rest=0.8, work=0.002) == pytest.approx(20.0, abs=0.01)
+
+
+def test_a_rest_in_a_window_is_not_the_end_where_the_averages_show_work_behind_it():
+    """Bursts of 40 ms every two seconds: what rests in a window for longer than in those before goes on."""
+    bursts = signal(
+        [Phase(0.04, BUSY.levels), Phase(1.96)], start_ns=START_NS, end_ns=END_NS, period_ns=2_000_000
+    )
+    at_s = (bursts.start_ns - START_NS) / SECOND_NS
+    windows = bursts.where(((at_s > 11.9) & (at_s < 12.5)) | ((at_s > 15.9) & (at_s < 18.01)))
+
+    found = find_steady(averages(bursts, SECOND_NS // 2), windows, start_ns=START_NS, end_ns=END_NS)
+    assert found.end_ns > START_NS + 27 * SECOND_NS
 
 
 def test_a_program_that_rests_and_works_on_is_judged_to_its_last_work():

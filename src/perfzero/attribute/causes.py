@@ -31,6 +31,7 @@ class Cause:
     all time in which the host is at the line and the GPU works, of a wait for the GPU also until the host
     goes on: that is what the wait costs it. `may_wait`: the share of all time in which it is at other lines
     of the same call that wait for the GPU as well if what they are about lies there; of a line that waits.
+    `own_work`: the share of the GPU's work that is for a line that compiles, least and most.
     `lasts_s`: how long it stays at the line each time, on average; NaN where that is not known.
     """
 
@@ -45,6 +46,7 @@ class Cause:
     stages: tuple[StageShare, ...] = ()
     waited: float = 0.0
     may_wait: float = 0.0
+    own_work: tuple[float, float] = (0.0, 0.0)
     lasts_s: float = math.nan
 
 

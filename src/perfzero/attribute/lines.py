@@ -161,9 +161,18 @@ class Lines:
 
 
 def told(
-    leaves: Sequence[Meaning], moments: Moments, shares: Shares, text_of: TextOf, *, rate_hz: float
+    leaves: Sequence[Meaning],
+    moments: Moments,
+    shares: Shares,
+    text_of: TextOf,
+    *,
+    rate_hz: float,
+    own: FloatArray,
 ) -> list[Cause]:
-    """Leaves put together to lines worth telling."""
+    """
+    Leaves put together to lines worth telling. *own* (leaves, 2): the share of the GPU's work that is for
+    each leaf itself, least and most.
+    """
     lines = Lines(leaves, moments, shares, rate_hz)
     times = np.bincount(moments.leaf, moments.weight, len(leaves)) / max(moments.count, 1.0)
     # A function that several lines call has its lines once for each: to the reader that is one place.
@@ -179,6 +188,7 @@ def told(
             shares,
             times,
             text_of,
+            own_work=own[[leaf for _, members in parts for leaf in members]].sum(0),
             lasts_s=max(float(lines.lasts_s[node]) for node, _ in parts),
         )
         for parts in places.values()
@@ -220,6 +230,7 @@ def _cause(
     times: FloatArray,
     text_of: TextOf,
     *,
+    own_work: FloatArray,
     lasts_s: float,
 ) -> Cause:
     of: dict[Activity, float] = defaultdict(float)
@@ -239,6 +250,7 @@ def _cause(
         drained=min(1.0, float(shares.drained[list(members)].sum())),
         waited=min(1.0, float(shares.waited[list(members)].sum())),
         may_wait=_may_wait(path, leaves, times, text_of) if activity == "synchronising" else 0.0,
+        own_work=(float(own_work[0]), float(own_work[1])),
         lasts_s=lasts_s,
     )
 

@@ -3,7 +3,8 @@ Which line of the program the GPU waits for: idle time seen by counters, and sta
 
     stacks   moments at which the main thread was seen, at random, so shares of moments are shares of time
              (`attribute.moments`); what it did then (`host_activity`, `attribute.leaves`)
-    gaps     when the GPU had nothing to do, from PM samples of 1 to 2 ms (`attribute.idle`)
+    gaps     when the GPU had nothing to do, from PM samples of 1 to 2 ms (`attribute.idle`), or by averages
+             over half a second where it stands still for longer than these
     clock    by how much the times of stacks are off (`attribute.stack_clock`)
     share    of the idle time that would be gone without the line (`attribute.shares`)
     lines    what shares are told of (`attribute.lines`)
@@ -26,6 +27,7 @@ from perfzero.attribute.lines import told
 from perfzero.attribute.loader_workers import stages_of
 from perfzero.attribute.memory_calls import with_memory_calls
 from perfzero.attribute.moments import MOST_FRAMES, Moments, frames_in, main_thread, moments_of, visits_of
+from perfzero.attribute.own_work import own_work
 from perfzero.attribute.shares import Shares
 from perfzero.attribute.stack_clock import clock_offset_ns, information, left_ns
 from perfzero.attribute.starts import with_starts
@@ -36,13 +38,18 @@ from perfzero.stacks import Frame, HostStacks
 from perfzero.values import Samples
 from perfzero.words.said import say
 
-__all__ = ["Cause", "HostCauses", "StageShare", "host_causes"]
+__all__ = ["Cause", "HostCauses", "StageShare", "causes_by_averages", "host_causes"]
 
 LEAST_IDLE: Annotated[float, Limit("ratio", CHOICE)] = 0.02
 """Less of the time is not worth an explanation, and too little to find one."""
 
 LEAST_SAMPLES: Annotated[int, Limit("count", CHOICE)] = 100
 """Moments in the windows; of fewer, shares are off by more than 5 points as a rule."""
+
+PLACED: Annotated[float, Limit("ratio", CHOICE)] = 0.5
+"""
+Of the idle time, in gaps that can be placed: with less, averages do not tell when the GPU had nothing to do.
+"""
 
 MOST_MEANINGS = 4_000
 """Different meanings of stacks, of which 10 s have no more than moments."""
@@ -100,10 +107,26 @@ def host_causes(stacks: HostStacks, pm: Samples) -> HostCauses:
     shares = Shares(
         leaves, at_work, idle, looks, computing=computing, rate_hz=rate_hz, clock_ns=left_ns(main.slack_ns)
     )
-    found = told(leaves, moments, shares, text_of, rate_hz=main.rate_hz)
+    own = own_work(leaves, replace(visits, time_ns=visits.time_ns + offset_ns), idle)
+    found = told(leaves, moments, shares, text_of, rate_hz=main.rate_hz, own=own)
     stages = stages_of(stacks, text_of)
     causes = tuple(_with_stages(_as_update(cause), stages) for cause in found)
     return HostCauses(causes, **known)
+
+
+def causes_by_averages(stacks: HostStacks, gpm: Samples) -> HostCauses | None:
+    """
+    What the host did while the GPU was idle by the averages *gpm*, which have no holes; None where they are
+    too long to tell: most of the idle time has to lie in and beside averages without any activity.
+    """
+    main = next((p for p in stacks.processes if p.role == "main"), None)
+    idle = None if main is None else idle_time(gpm, start_ns=main.start_ns, end_ns=main.end_ns)
+    if idle is None:
+        return None
+    placed_s = float(np.sum(idle.end_ns - idle.start_ns)) / 1e9
+    if not placed_s > PLACED * (placed_s + float(np.sum(idle.short_s))):
+        return None
+    return host_causes(stacks, gpm)
 
 
 def _in_torch(leaves: Sequence[Meaning], moments: Moments, idle: Idle) -> float:

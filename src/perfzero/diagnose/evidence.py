@@ -32,6 +32,7 @@ from perfzero.diagnose.thresholds import (
     NOT_STEADY,
     SHORT_LOOK,
     SHORTEST_LOOK,
+    SOURCES_DISAGREE,
     SWITCHING,
     TIER_CONFIDENCE,
     Threshold,
@@ -40,7 +41,7 @@ from perfzero.diagnose.verdict import TimeClass
 from perfzero.limits import CHOICE, Limit
 from perfzero.series.clean import HIGHEST_RATIO_ZOOM, POLLED_LONGEST, Cleaned, clean
 from perfzero.series.rare import ALIKE, RARE, RareEvent, outside, pauses, rare_events, stalls_in
-from perfzero.series.stats import hit_ratio, level, reuse_ratio
+from perfzero.series.stats import hit_ratio, level, reuse_ratio, weighted_mean
 from perfzero.series.steady import Stretch, find_steady
 from perfzero.series.steps import NoSteps, Searched, Steps, find_beat, find_steps, search
 from perfzero.text import percent
@@ -61,6 +62,9 @@ FAR: Annotated[float, Limit("ratio", CHOICE)] = 0.5
 NEAR_CONFIDENCE: Annotated[float, Limit("ratio", CHOICE)] = 0.6
 """What a share right at its threshold is worth, if the bootstrap never doubts it."""
 
+
+DENSE: Annotated[float, Limit("ratio", CHOICE)] = 0.9
+"""A GPM sample is compared with PM samples if they cover nine tenths of it."""
 
 ONE_STEP: Annotated[tuple[float, float], Limit("ratio", CHOICE)] = (0.5, 1.6)
 """Onsets this many mean steps apart have one step between them."""
@@ -354,17 +358,40 @@ def _missed(pm: Samples, gpm: Samples) -> str:
     """
     Why the windows cannot stand for all the time, in words; "" if they can.
 
-    Short windows may all fall between the bursts of a program that works in bursts.
+    Short windows may all fall between the bursts of a program that works in bursts, or all into the bursts of
+    one that stands still for as long: either its activity or its rest looks like another program's then.
     """
     seen, whole = level(pm, "gr_active"), level(gpm, "gr_active")
     # Counters that died read 0 throughout, and that is a gate's to say.
     if not (seen > 0 and math.isfinite(whole)):
         return ""
-    apart = abs(seen - whole)
+    beside = abs(seen - whole)
     few = float(np.sum(pm.duration_s)) < float(np.sum(gpm.duration_s)) / 2
-    if not (few and apart > ATYPICAL.value * max(seen, whole) and apart > IDLE_INFO.value):
+    if apart(pm, gpm) > SOURCES_DISAGREE.value:
+        return ""  # the two contradict each other where both looked
+    rarer = min(max(seen, whole), max(1.0 - seen, 1.0 - whole))
+    if not (few and beside > ATYPICAL.value * rarer and beside > IDLE_INFO.value):
         return ""
     return say("doubt.missed", near=percent(seen), far=percent(whole))
+
+
+def apart(pm: Samples, gpm: Samples) -> float:
+    """Difference in mean GR activity between PM and GPM over the GPM samples that PM covers; NaN if none."""
+    if not (len(pm) and gpm.has("gr_active")):
+        return math.nan
+    first = np.searchsorted(pm.start_ns, gpm.start_ns, "left")
+    last = np.searchsorted(pm.end_ns, gpm.end_ns, "right")
+    time = np.r_[0.0, np.cumsum(pm.duration_s)]
+    covered = (time[last] - time[np.minimum(first, last)]) >= DENSE * gpm.duration_s
+    if not covered.any():
+        return math.nan
+    inside = np.zeros(len(pm), np.bool_)
+    for row in np.flatnonzero(covered):
+        inside[first[row] : last[row]] = True
+    both = pm.where(inside)
+    near = weighted_mean(both.column("gr_active"), both.duration_s)
+    far = weighted_mean(gpm.column("gr_active")[covered], gpm.duration_s[covered])
+    return abs(near - far)
 
 
 def _find_steady(

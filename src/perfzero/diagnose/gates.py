@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Annotated
 
 import numpy as np
 
 from perfzero import hardware
 from perfzero.counters import SECTOR_BYTES
-from perfzero.diagnose.evidence import Evidence, broken
+from perfzero.diagnose.evidence import Evidence, apart, broken
 from perfzero.diagnose.thresholds import (
     AT_WORK,
     COPY_QUIET,
@@ -25,6 +24,7 @@ from perfzero.diagnose.thresholds import (
     DRAM_NOISE,
     DRAM_SLACK,
     FMA_HEAVY,
+    KEEPS_ON,
     L2_SLACK,
     LOST_DOUBT,
     LOST_SHARE,
@@ -36,11 +36,10 @@ from perfzero.diagnose.thresholds import (
     SOURCES_DISAGREE,
     SWITCHING,
 )
-from perfzero.limits import CHOICE, Limit
-from perfzero.series.stats import rate, total, weighted_mean
-from perfzero.series.steady import ACTIVE, bin_means
+from perfzero.series.stats import rate, total
+from perfzero.series.steady import ACTIVE, BIN_NS, FEWEST, bin_means
 from perfzero.text import duration, percent, quantity
-from perfzero.values import Gap, Samples
+from perfzero.values import Gap
 from perfzero.words.said import clause, listed, say
 
 
@@ -113,7 +112,10 @@ def alive(e: Evidence) -> str | None:
 
 
 def has_work(e: Evidence) -> str | None:
-    """G3: the GPU had work, or at least copies, in some second, or a little in nearly all of them."""
+    """
+    G3: the GPU had work, or at least copies, in some second, or a little in nearly all of them, or again and
+    again from the first second to the last.
+    """
     if e.tier == "nvml":
         return None
     _, means = bin_means(e.long, ("gr_active", "ce_active"))
@@ -124,13 +126,34 @@ def has_work(e: Evidence) -> str | None:
         np.fmax(np.nan_to_num(np.nanmax(np.nan_to_num(means[:, 1]))), np.nan_to_num(e.pcie_share))
     )
     throughout = float(np.mean(means[:, 0] > ACTIVE))
-    if busiest < NO_WORK.value and copying < COPY_QUIET.value and throughout < AT_WORK.value:
+    goes_on = _seconds_with_work(e) >= FEWEST and (
+        throughout >= AT_WORK.value or _longest_rest(e) <= KEEPS_ON.value
+    )
+    if busiest < NO_WORK.value and copying < COPY_QUIET.value and not goes_on:
         launches = e.level("launches")
         hint = ""
         if launches > 0:
             hint = say("gate.still", rate=quantity(launches, "count/s"))
         return say("gate.no_work", active=percent(e.level("gr_active")), hint=hint)
     return None
+
+
+def _seconds_with_work(e: Evidence) -> int:
+    """In how many seconds the GPU is known to have had work."""
+    always = e.gpm if e.gpm.has("gr_active") else e.long
+    return int(np.sum(bin_means(always, ("gr_active",))[1] > ACTIVE))
+
+
+def _longest_rest(e: Evidence) -> float:
+    """The longest time without a second with work, as a share of the time judged; NaN where averages lack."""
+    at_ns, means = bin_means(e.gpm, ("gr_active",))
+    start_ns, end_ns = e.steady.start_ns, e.steady.end_ns
+    at_ns = at_ns[means[:, 0] > ACTIVE]
+    if not len(at_ns):
+        return math.nan
+    begin, end = np.maximum(at_ns, start_ns), np.minimum(at_ns + BIN_NS, end_ns)
+    rests_ns = np.append(begin, end_ns) - np.append(start_ns, end)
+    return float(rests_ns.max()) / (end_ns - start_ns)
 
 
 GATES: tuple[Callable[[Evidence], str | None], ...] = (
@@ -183,7 +206,7 @@ def doubts(e: Evidence) -> Iterator[str]:
     # Of a GPU that mostly waits nobody asks what its few kernels are limited by.
     if e.split is not None and e.split.zoom_refused and waiting < 1.0 - waiting:
         yield say("doubt.no_single_kernels", reason=e.split.zoom_refused)
-    disagreement = _disagreement(e)
+    disagreement = apart(e.long, e.gpm) if e.tier == "pm" else math.nan
     if disagreement > SOURCES_DISAGREE.value:
         yield say("doubt.disagree", share=percent(disagreement))
 
@@ -240,27 +263,3 @@ def _scope_doubts(e: Evidence) -> Iterator[str]:
         yield say("doubt.switching", share=percent(e.level("ctxsw")))
     if e.gpu.mig:
         yield say("doubt.mig")
-
-
-def _disagreement(e: Evidence) -> float:
-    """Difference in mean GR activity between PM and GPM over the GPM samples that PM covers; NaN if none."""
-    if e.tier != "pm" or not e.gpm.has("gr_active"):
-        return math.nan
-    pm, gpm = e.long, e.gpm
-    first = np.searchsorted(pm.start_ns, gpm.start_ns, "left")
-    last = np.searchsorted(pm.end_ns, gpm.end_ns, "right")
-    time = np.r_[0.0, np.cumsum(pm.duration_s)]
-    covered = (time[last] - time[np.minimum(first, last)]) >= DENSE * gpm.duration_s
-    if not covered.any():
-        return math.nan
-    inside = np.zeros(len(pm), np.bool_)
-    for row in np.flatnonzero(covered):
-        inside[first[row] : last[row]] = True
-    both: Samples = pm.where(inside)
-    near = weighted_mean(both.column("gr_active"), both.duration_s)
-    far = weighted_mean(gpm.column("gr_active")[covered], gpm.duration_s[covered])
-    return abs(near - far)
-
-
-DENSE: Annotated[float, Limit("ratio", CHOICE)] = 0.9
-"""A GPM sample is compared with PM samples if they cover nine tenths of it."""

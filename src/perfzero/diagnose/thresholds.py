@@ -94,6 +94,15 @@ AT_WORK = Threshold(
     "one that compiles in each step kept an H200 busy 3 % of the time.",
     CHOICE,
 )
+KEEPS_ON = Threshold(
+    "keeps_on",
+    0.25,
+    "ratio",
+    "A program whose longest rest takes less of the time than this works on: that are five bursts at least, "
+    "the last of them near the end. Workers of a loader that delivered every two seconds kept an H200 busy "
+    "3 % of the time, and its longest rest 0.04.",
+    CHOICE,
+)
 COPY_QUIET = Threshold(
     "copy_quiet",
     0.02,

@@ -16,7 +16,7 @@ from pathlib import Path
 from perfzero import text
 from perfzero.attribute.breakdown import Breakdown
 from perfzero.attribute.parts import Condition, Topic
-from perfzero.attribute.stacks import LEAST_SAMPLES, HostCauses, host_causes
+from perfzero.attribute.stacks import LEAST_SAMPLES, HostCauses, causes_by_averages, host_causes
 from perfzero.diagnose.gates import GPM_ONLY, NVML_ONLY
 from perfzero.diagnose.judge import judge
 from perfzero.diagnose.verdict import Diagnosis
@@ -35,7 +35,7 @@ from perfzero.report.refined import Evidence, refined
 from perfzero.stacks import HostStacks
 from perfzero.store.reader import Recording, open_recording
 from perfzero.store.stacks import read_stacks
-from perfzero.values import Look
+from perfzero.values import Look, Samples
 from perfzero.words.said import clause, first_line, listed, say
 
 REPORT_JSON = "report.json"
@@ -163,11 +163,20 @@ def with_host(recording: Recording, judged: list[Judged]) -> tuple[list[Judged],
 def _causes(stacks: HostStacks, judged: Judged) -> HostCauses:
     """
     What the host did in the stretch that was judged, for while a program starts or compiles it does other
-    things; in all of the recording where too little of the host was seen in that stretch.
+    things; in all of the recording where too little of the host was seen in that stretch. Where no window was
+    open meanwhile the averages tell of a GPU that stands still for longer than they last.
     """
-    pm, steady = judged.seen.pm, judged.diagnosis.steady
-    found = host_causes(stacks, pm.where((pm.start_ns >= steady.start_ns) & (pm.end_ns <= steady.end_ns)))
-    return found if found.moments >= LEAST_SAMPLES else host_causes(stacks, pm)
+    seen, steady = judged.seen, judged.diagnosis.steady
+
+    def within(table: Samples) -> Samples:
+        return table.where((table.start_ns >= steady.start_ns) & (table.end_ns <= steady.end_ns))
+
+    found = host_causes(stacks, within(seen.pm))
+    if found.moments < LEAST_SAMPLES:
+        found = host_causes(stacks, seen.pm)
+    if found.moments >= LEAST_SAMPLES:
+        return found
+    return causes_by_averages(stacks, within(seen.gpm)) or found
 
 
 def explained(diagnosis: Diagnosis, reason: str) -> Diagnosis:

@@ -19,7 +19,8 @@ time, the first line does one of the activities, and what else is known agrees:
     compiling          the program compiles while it works
     gil                another thread holds it, whatever else the host is found to be late with
     launching          whole milliseconds without work, though a launch takes microseconds: cuDNN may be
-                       timing its algorithms for another size of images, in calls that are not seen to
+                       timing its algorithms for another size of images, in calls that are not seen to. Of
+                       stalls at such a line it is the first that comes to mind
     synchronising      what is waited for (`attribute/waits.py`) says what is to be written instead: the size
                        of a result, a truth, whether a factorisation worked. A wait that reads nothing can go
     python             between two steps the host works on what the GPU has computed, or on what it will need
@@ -37,7 +38,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from perfzero.attribute.causes import Cause, HostCauses
-from perfzero.attribute.host_activity import Activity, Stage, may_copy
+from perfzero.attribute.host_activity import LAUNCHING, Activity, Stage, may_copy
 from perfzero.attribute.waits import Wait, waits_for
 from perfzero.diagnose.thresholds import CPU_COMPUTES, WORKER_BUSY
 from perfzero.diagnose.verdict import Fact, Remedy
@@ -120,6 +121,12 @@ def _copies_to_gpu(cause: Cause, _: Mapping[str, Fact]) -> bool:
     return to_gpu and not _READS_BACK.search(cause.text)
 
 
+_TIMING: tuple[tuple[str, Place], ...] = (("host_starved", "after"), ("periodic_stall", "instead"))
+"""
+Where a line that launches may be timing. Launches as such may be what comes late, but a call that launches
+does not take a tenth of a second now and then.
+"""
+
 ADVICE: tuple[Advice, ...] = (
     Advice(Remedy(say("try.keep_workers"), (), _GPU_UP), _LATE, frozenset({"starting workers"}), "instead"),
     Advice(
@@ -188,10 +195,13 @@ ADVICE: tuple[Advice, ...] = (
         frozenset({"launch_bound"}), frozenset({"synchronising"}), "after",
     ),
     Advice(Remedy(say("try.other_process"), (), _GPU_UP), frozenset({"launch_bound"}), frozenset({"gil"})),
-    Advice(
-        Remedy(say("try.no_timing"), (say("need.benchmark_on"),), _GPU_UP),
-        frozenset({"host_starved", "periodic_stall"}), frozenset({"launching"}), "after",
-        unless_computing=True,
+    *(
+        Advice(
+            Remedy(say("try.no_timing"), (say("need.benchmark_on"),), _GPU_UP),
+            frozenset({rule}), LAUNCHING, place,
+            unless_computing=True,
+        )
+        for rule, place in _TIMING
     ),
 )  # fmt: skip
 

@@ -72,7 +72,8 @@ class Taken:
 
     `stages`: of a loader, only that of these; empty for all of it. `beside`: the line is not shortened, but
     done while the GPU works. `busy`: the part of the GPU's work that goes with it, at most. `copies`: what
-    is copied now is copied then, beside the GPU's work.
+    is copied now is copied then, beside the GPU's work. `tries`: what the GPU does for the line itself goes,
+    too, and nothing else of its work.
     """
 
     least: float = 1.0
@@ -81,13 +82,14 @@ class Taken:
     beside: bool = False
     busy: float = 0.0
     copies: bool = False
+    tries: bool = False
 
 
 TAKEN: Mapping[str, Taken] = {
     say("try.read_less_there"): Taken(),
     say("try.checkpoint_thread"): Taken(),
     say("try.keep_workers"): Taken(),
-    say("try.stop_compiling"): Taken(),
+    say("try.stop_compiling"): Taken(tries=True),
     say("try.keep_cache"): Taken(),
     say("try.hold_memory"): Taken(),
     say("try.other_process"): Taken(),
@@ -195,6 +197,8 @@ def line_gain(
     that a step takes now.
     """
     found = _line_gain(remedy, finding, causes, idle, update, copies, late)
+    if causes and TAKEN.get(remedy, Taken()).tries:  # what is not tried out takes no energy
+        allowed /= max(LEAST_LEFT, 1 - causes[0].own_work[0])
     if found is None or not found.low > allowed:
         return found
     low = max(1.0, allowed)
@@ -229,6 +233,8 @@ def _line_gain(
     if first.activity in LAUNCHING and not _moves_work(remedy):
         return None
     least, most = (whole * share for share in _share(finding, causes))
+    if taken.tries:
+        least, most = (a + (1 - whole) * own for a, own in zip((least, most), first.own_work, strict=True))
     floor, slower = (0.0, 0.0), PACE[1]
     if taken.beside:
         floor = (least, most)

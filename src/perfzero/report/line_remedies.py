@@ -116,11 +116,22 @@ ANSWERS = (
         need=say("need.gc_stalls"),
     ),
     Answer("periodic_stall", frozenset(), say("try.log_less")),
+    Answer("periodic_stall", frozenset(), say("try.less_at_line")),
 )  # fmt: skip
 """
 The first that fits: without activities any. Where none is named it is the first remedy that a look supports,
 else the one that the finding's gain was computed for, else the first.
 """
+
+NO_EVALUATION = LAUNCHING | frozenset[Activity](
+    {"compiling", "starting workers", "loader", "allocator", "garbage collection"}
+)
+"""What a line does that stalls, and neither evaluates nor logs nor saves: doing less of that is no help."""
+
+SUPPOSED_STALLS = frozenset(map(say, ("try.log_less", "try.checkpoint_thread")))
+"""Remedies against stalls whose line is not known, or does what may be any of these."""
+
+_LESS_THERE = Remedy(say("try.less_at_line"), (), _GPU_UP)
 
 _FUSED = say("try.fused_optimizer_step")
 
@@ -148,7 +159,9 @@ def with_lines(
     }
     lines = [first] if first.share >= MOSTLY else alike[:NAMED]
     elsewhere = late is not None or not calls_all_along(host)
-    computing = computes(host, diagnosis.facts)
+    # A compiler's threads, and what it tries out, are no operators on the CPU.
+    compiles = first.activity == "compiling"
+    computing = computes(host, diagnosis.facts) and not compiles
     sentence = say("seen_line", line=joined("join.semicolons", map(quoted, lines)))
     if late is not None:
         sentence = joined("join.sentences", (sentence, say("seen_behind", line=quoted(late))))
@@ -157,12 +170,13 @@ def with_lines(
         if told.rule not in mostly:
             return told
         finding = _without_what_is_no_launching(told, host.causes, diagnosis.shares)
-        computed = tuple(r for r in finding.remedies if elsewhere and r.text == _ON_GPU)
+        computed = tuple(r for r in finding.remedies if (elsewhere or compiles) and r.text == _ON_GPU)
         rest = tuple(r for r in finding.remedies if r not in computed)
         advised = _advised(replace(finding, remedies=rest), first, sentence, diagnosis.facts, computing)
         if late is not None:
             advised = _with_work_behind(advised, late)
-        advised = replace(advised, remedies=(*advised.remedies, *computed))
+        if not compiles:
+            advised = replace(advised, remedies=(*advised.remedies, *computed))
         lead = finding is not told
         return _with_line_gains(finding, advised, alike, late, diagnosis, seen or {}, host.update, lead=lead)
 
@@ -180,6 +194,9 @@ def _advised(
 ) -> Finding:
     """*finding* with the remedies for the line of *cause*, of which the first says what was seen."""
     extra = advice(finding.rule, cause, facts, computing=computing)
+    if finding.rule == "periodic_stall" and cause.activity in NO_EVALUATION:
+        left = tuple(r for r in finding.remedies if r.text not in SUPPOSED_STALLS)
+        finding = replace(finding, remedies=left if left or extra else (_LESS_THERE,))
     if not extra:
         return _answered(finding, cause.activity, sentence)
     first, after = ([one.remedy for one in extra if (one.place == "after") is late] for late in (False, True))

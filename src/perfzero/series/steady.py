@@ -36,6 +36,7 @@ from itertools import pairwise
 from typing import Annotated, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfzero.counters import BY_NAME
 from perfzero.limits import CHOICE, H200, Limit
@@ -232,7 +233,21 @@ def find_steady(
     found = _find_steady(always, sampled, start_ns=start_ns, end_ns=end_ns, step_times=step_times)
     found = replace(found, end_ns=_followed_ns(found, sampled, end_ns=end_ns))
     last_ns = _last_work_ns(sampled.between(found.start_ns, found.end_ns))
-    return found if last_ns is None else replace(found, end_ns=last_ns)
+    if last_ns is None or _works_after(always, last_ns):
+        return found
+    return replace(found, end_ns=last_ns)
+
+
+def _works_after(always: Samples, time_ns: int) -> bool:
+    """Whether a whole average after *time_ns* has work: then a rest before it was none at the end."""
+    after = always.where(always.start_ns >= time_ns)
+    return len(after) > 0 and bool(np.any(_working(after)))
+
+
+def _working(samples: Samples) -> NDArray[np.bool_]:
+    """The rows in which the GPU computed or copied."""
+    moved = samples.column("pcie_rx_bytes") / np.maximum(samples.duration_s, 1e-9)
+    return np.asarray((samples.column("gr_active") > ACTIVE) | (moved > COPYING), np.bool_)
 
 
 def _followed_ns(found: Stretch, sampled: Samples, *, end_ns: int) -> int:
@@ -260,8 +275,7 @@ def _last_work_ns(samples: Samples) -> int | None:
 
     What a program does to give back its memory, after a rest unlike any before, is not work.
     """
-    moved = samples.column("pcie_rx_bytes") / np.maximum(samples.duration_s, 1e-9)
-    working = np.flatnonzero((samples.column("gr_active") > ACTIVE) | (moved > COPYING))
+    working = np.flatnonzero(_working(samples))
     if len(working) < 2:
         return None
     rests = np.diff(working)

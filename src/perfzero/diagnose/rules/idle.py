@@ -15,7 +15,7 @@ from perfzero.diagnose.evidence import Evidence
 from perfzero.diagnose.filling import EAGER
 from perfzero.diagnose.idle_time import IdleTime
 from perfzero.diagnose.kept_memory import with_kept_memory
-from perfzero.diagnose.remedies import cores_left, quota_bites, remedies_for, waits_for_core
+from perfzero.diagnose.remedies import cores_left, quota_bites, remedies_for, waits_for_core, workers_crowd
 from perfzero.diagnose.rules._rivals import close
 from perfzero.diagnose.rules._severity import of_share
 from perfzero.diagnose.thresholds import (
@@ -317,6 +317,7 @@ def input_starved(e: Evidence) -> Finding | None:
         lowest=lowest,
         assumption=assumption,
     )
+    expected = _with_a_core_each(e, expected)
     return Finding(
         rule="input_starved",
         title=say("input.title", idle=percent(idle)),
@@ -353,6 +354,8 @@ def host_starved(e: Evidence) -> Finding | None:
         recovered=RECOVER_HOST,
         assumption=say("gain.idle_can_be_filled"),
     )
+    if held_back:
+        expected = _with_a_core_each(e, expected)
     why = say("starved.held_back") if held_back else ""
     # Launches that come too late would show in short gaps, if samples were short enough to show these.
     blind = (
@@ -380,6 +383,19 @@ def host_starved(e: Evidence) -> Finding | None:
         launching=None if held_back else _if_launching(e),
     )
     return found if held_back else with_kept_memory(e, found)
+
+
+def _with_a_core_each(e: Evidence, expected: Gain) -> Gain:
+    """
+    *expected*, but where processes wait for a core no more than if each had one: the first remedy is that.
+
+    They have work and no core for `host_runqueue_wait` of the time. With a core all along each gets done at
+    most as many times as much as it has now less of one.
+    """
+    if not workers_crowd(e):
+        return expected
+    most = 1.0 / max(1e-3, 1.0 - e.level("host_runqueue_wait"))
+    return Gain(1.0, min(expected.high, most), say("gain.core_each"))
 
 
 def _idle_by_smi(e: Evidence) -> Finding | None:

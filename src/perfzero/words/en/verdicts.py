@@ -57,6 +57,9 @@ VERDICTS: Mapping[str, str] = {
         "so it waits for another stream, for a function that runs on the host, or for another GPU"
     ),
     "gain.cores_keep_up": "the input keeps up, or nearly, if the cores do",
+    "gain.core_each": (
+        "at best each process that waits for a core has one all along, and does nothing else than now"
+    ),
     "gain.no_core_left": (
         "no core is left for more loaders, so the input keeps up only with less work per sample"
     ),

@@ -44,6 +44,7 @@ VERDICTS: Mapping[str, str] = {
     "queue.semaphore": "没有内核运行时，队列有 {waiting} 的时间在等信号量，其间也没有拷贝",
     "queue.so_it_waits": "所以它在等另一个流、主机端执行的函数，或另一块 GPU",
     "gain.cores_keep_up": "只要 CPU 核心跟得上，数据输入就能跟上，或几乎跟上",
+    "gain.core_each": "最好的情况是每个等待核心的进程始终独占一个核心，所做的事与现在相同",
     "gain.no_core_left": "没有空闲的核心可以再跑加载进程，所以只有减少每个样本的处理量，数据输入才能跟上",
     "gain.quota_or_less": "提高 CPU 配额或减少每个样本的处理量后，数据输入能跟上，或几乎跟上",
     "input.workers_busy": "同时有 {workers} 个数据加载进程各占单核的 {cpu}",
