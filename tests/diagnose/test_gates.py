@@ -200,6 +200,15 @@ def test_pm_and_gpm_that_disagree_are_a_doubt(program):
     assert not any("disagree" in doubt for doubt in judge(observation).doubts)
 
 
+@pytest.mark.parametrize(("smi", "doubted"), [(0.5, True), (0.95, False)])
+def test_windows_that_are_busier_than_nvidia_smi_has_seen_are_a_doubt_without_averages(program, smi, doubted):
+    seen = program("fp32_gemm", board={"smi_utilization": smi})
+    alone = dataclasses.replace(seen, gpm=Samples.empty())
+
+    assert any("nvidia-smi saw kernels" in doubt for doubt in judge(alone).doubts) is doubted
+    assert not any("nvidia-smi saw kernels" in doubt for doubt in judge(seen).doubts)
+
+
 @pytest.mark.parametrize("missing", ["tensor_active", "fma_active"])
 def test_a_counter_that_was_not_there_is_named(program, missing):
     observation = with_column(program("fp32_gemm"), **{missing: np.nan})

@@ -95,6 +95,15 @@ def test_what_a_compiler_tries_out_on_the_gpu_goes_with_it(starved: Diagnosis) -
     assert gain(starved, AT_LINE, tries, idle=0.37) == gain(starved, AT_LINE, compiles, idle=0.37)
 
 
+def test_beside_stalls_a_compiler_has_no_more_work_than_there_is(starved: Diagnosis) -> None:
+    """Stalls of 30 % of the time, and 30 % of other idle time: the GPU works for 40 %, all of it trials."""
+    stop, tries = say("try.stop_compiling"), replace(cause("compiling"), own_work=(1.0, 1.0))
+    found = line_gain(stop, finding(starved, "periodic_stall", 0.3), [tries], idle=0.6)
+
+    assert found is not None
+    assert found.high == pytest.approx(1 / (PACE[0] * 0.3))
+
+
 def test_what_is_not_tried_out_takes_no_energy(starved: Diagnosis) -> None:
     """A board at its power limit can do the work that is left faster, once the trials are gone."""
     stop, tries = say("try.stop_compiling"), replace(cause("compiling"), own_work=(0.75, 0.75))

@@ -206,6 +206,10 @@ def doubts(e: Evidence) -> Iterator[str]:
     # Of a GPU that mostly waits nobody asks what its few kernels are limited by.
     if e.split is not None and e.split.zoom_refused and waiting < 1.0 - waiting:
         yield say("doubt.no_single_kernels", reason=e.split.zoom_refused)
+    # Utilization counts each moment with a kernel: where no averages tell, the windows are held against it.
+    smi, active = e.level("smi_utilization"), e.level("gr_active")
+    if e.tier == "pm" and not e.gpm.has("gr_active") and active - smi > SOURCES_DISAGREE.value:
+        yield say("doubt.smi_saw_less", smi=percent(smi), active=percent(active))
     disagreement = apart(e.long, e.gpm) if e.tier == "pm" else math.nan
     if disagreement > SOURCES_DISAGREE.value:
         yield say("doubt.disagree", share=percent(disagreement))

@@ -14,6 +14,7 @@ a few points. Of T, the time now, is left
             is less than they take now where their source is not pinned
             Beside a line that reads others may read as well (`Cause.may_wait`): at most their time goes too,
             and the GPU's work is left
+            What a compiler tries out on the GPU goes with its line (`attribute.own_work`)
     c       a GPU that is never idle runs at a lower clock, and hosts change their pace (`PACE`)
 
 Where the board is at its power limit already, though the GPU is idle for a part of the time, it cannot take
@@ -234,7 +235,8 @@ def _line_gain(
         return None
     least, most = (whole * share for share in _share(finding, causes))
     if taken.tries:
-        least, most = (a + (1 - whole) * own for a, own in zip((least, most), first.own_work, strict=True))
+        works = 1 - max(whole, idle or 0.0)  # stalls are a part of the idle time
+        least, most = (a + works * own for a, own in zip((least, most), first.own_work, strict=True))
     floor, slower = (0.0, 0.0), PACE[1]
     if taken.beside:
         floor = (least, most)

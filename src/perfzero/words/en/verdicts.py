@@ -412,6 +412,10 @@ VERDICTS: Mapping[str, str] = {
     "doubt.impossible": "{count} impossible values of {name} ({stream}) were left out.",
     "doubt.no_single_kernels": "Single kernels could not be told apart: {reason}.",
     "doubt.disagree": "PM sampling and GPM disagree on GR activity by {share} at the same moments.",
+    "doubt.smi_saw_less": (
+        "nvidia-smi saw kernels for {smi} of the time, and the windows of hardware sampling for {active}: "
+        "the program may stand still between them. Record for longer, or with --continuous."
+    ),
     "doubt.gpm_only": "Judged from GPM's averages: no launches, no L2, no single kernels.",
     "doubt.nvml_only": "Only nvidia-smi's utilisation was available; it cannot see what the SMs do.",
     "doubt.stretch": "A stretch",

@@ -312,6 +312,10 @@ VERDICTS: Mapping[str, str] = {
     "doubt.impossible": "舍去了 {name}（{stream}）的 {count} 个不可能的值。",
     "doubt.no_single_kernels": "无法区分单个内核：{reason}。",
     "doubt.disagree": "同一时刻 PM 采样与 GPM 的 GR 活动相差 {share}。",
+    "doubt.smi_saw_less": (
+        "nvidia-smi 看到内核运行的时间占 {smi}，而硬件采样的窗口内占 {active}："
+        "程序可能在窗口之间停顿。请录制更久，或使用 --continuous。"
+    ),
     "doubt.gpm_only": "依据 GPM 的平均值判断：没有启动次数、没有 L2、没有单个内核。",
     "doubt.nvml_only": "只有 nvidia-smi 的利用率可用；它看不到 SM 在做什么。",
     "doubt.stretch": "一段",
