@@ -488,6 +488,31 @@ def test_an_hour_has_no_more_blocks_than_can_be_resampled() -> None:
     assert (fewer.causes[0].low, fewer.causes[0].high) != (few.causes[0].low, few.causes[0].high)
 
 
+TORCH_SAVE = Frame("/v/site-packages/torch/serialization.py", 5, "_save")
+SAVES = Frame("/job/train.py", 21, "save")
+WRITES = (Frame("/job/train.py", 13, "write"), TORCH_SAVE, SAVES)
+
+
+def test_a_checkpoint_of_seconds_is_told_where_it_is_saved_like_a_shorter_one() -> None:
+    """Most of it in the program's own write()."""
+    written = [(at(12, *WRITES), 90.0, ()), (at(12, TORCH_SAVE, SAVES), 60.0, ())] * 10
+    steps = (at(12, CALL), 1500.0, ((0.0, 1500.0),))
+    first = host_causes(*made([steps, *written], seconds=15.0)).causes[0]
+
+    assert first.activity == "checkpoint"
+    assert first.text == "torch.save(state, Upload())"
+    assert first.share > 0.9
+
+
+def test_of_a_call_of_seconds_that_launches_the_lines_are_told() -> None:
+    """It is a loop over steps, though the GPU works for a twentieth of it."""
+    sleeps, steps = Frame("/job/train.py", 13, "fit"), Frame("/job/train.py", 12, "fit")
+    epoch = [(at(10, sleeps), 145.0, ()), (at(10, CALL, steps), 8.0, ((0.0, 8.0),))] * 10
+    first = host_causes(*made([*epoch, (at(11), 20.0, ())], seconds=15.0)).causes[0]
+
+    assert first.text == "time.sleep(1)"
+
+
 JIT = Frame("/v/site-packages/jax/_src/compiler.py", 5, "backend_compile_and_load")
 
 

@@ -9,7 +9,14 @@ from typing import Annotated, Any
 import numpy as np
 
 from perfzero.attribute.causes import Cause
-from perfzero.attribute.host_activity import WAITS_FOR_GPU, WAITS_FOR_OTHERS, Activity, Meaning, TextOf
+from perfzero.attribute.host_activity import (
+    LAUNCHING,
+    WAITS_FOR_GPU,
+    WAITS_FOR_OTHERS,
+    Activity,
+    Meaning,
+    TextOf,
+)
 from perfzero.attribute.moments import Moments
 from perfzero.attribute.shares import Shares
 from perfzero.attribute.waits import may_wait, waits_for
@@ -18,7 +25,13 @@ from perfzero.stacks import Frame
 from perfzero.values import FloatArray
 
 LOOP_S: Annotated[float, Limit("seconds", CHOICE)] = 1.0
-"""A call that lasts so long on average holds a loop over steps: the lines in it are told apart."""
+"""A call that lasts so long on average holds a loop over steps: the lines in it are told apart ..."""
+
+AT_REST: Annotated[float, Limit("ratio", CHOICE)] = 0.25
+"""
+... unless it is made again and again, launches nothing, and the GPU works for less than this share of it: a
+checkpoint that takes seconds is one call like a shorter one.
+"""
 
 INTO: Annotated[float, Limit("ratio", CHOICE)] = 0.9
 """A line within a called function is told instead of the call if it has so much of the call's share."""
@@ -91,7 +104,12 @@ class Lines:
                 both = a
             entries[paths[other][-1]] += count
             entries[both] -= count
-        self.lasts_s = weight / rate_hz / np.maximum(1.0, self._with_below(entries))
+        times = self._with_below(entries)
+        self.lasts_s = weight / rate_hz / np.maximum(1.0, times)
+        launching = np.array([leaf.activity in LAUNCHING for leaf in leaves], np.float64)
+        launches = self._with_below(np.bincount(at, launching, nodes)) > 0
+        works = self._with_below(np.bincount(at, shares.waited, nodes)) * moments.count >= AT_REST * weight
+        self._loops = (self.lasts_s >= LOOP_S) & (launches | works | (times < 2))
 
     def _grown(self, path: Sequence[Frame]) -> list[int]:
         """The nodes of *path*, made where they are not there yet."""
@@ -143,7 +161,7 @@ class Lines:
         below = sorted(self.children[node].values(), key=lambda child: -self._sum[child])
         if not below or not whole > 0:
             return [node]
-        if self.lasts_s[node] >= LOOP_S:
+        if self._loops[node]:
             return [found for child in below for found in self.told(child)]
         if self._sum[below[0]] >= INTO * whole:
             return self.told(below[0])

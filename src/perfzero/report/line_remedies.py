@@ -116,16 +116,13 @@ ANSWERS = (
         need=say("need.gc_stalls"),
     ),
     Answer("periodic_stall", frozenset(), say("try.log_less")),
-    Answer("periodic_stall", frozenset(), say("try.less_at_line")),
 )  # fmt: skip
 """
 The first that fits: without activities any. Where none is named it is the first remedy that a look supports,
 else the one that the finding's gain was computed for, else the first.
 """
 
-NO_EVALUATION = LAUNCHING | frozenset[Activity](
-    {"compiling", "starting workers", "loader", "allocator", "garbage collection"}
-)
+NO_EVALUATION = LAUNCHING | frozenset[Activity]({"compiling", "starting workers", "loader", "allocator"})
 """What a line does that stalls, and neither evaluates nor logs nor saves: doing less of that is no help."""
 
 SUPPOSED_STALLS = frozenset(map(say, ("try.log_less", "try.checkpoint_thread")))
@@ -196,7 +193,9 @@ def _advised(
     extra = advice(finding.rule, cause, facts, computing=computing)
     if finding.rule == "periodic_stall" and cause.activity in NO_EVALUATION:
         left = tuple(r for r in finding.remedies if r.text not in SUPPOSED_STALLS)
-        finding = replace(finding, remedies=left if left or extra else (_LESS_THERE,))
+        if not left and not extra:
+            return replace(finding, remedies=(replace(_LESS_THERE, seen=sentence),))
+        finding = replace(finding, remedies=left)
     if not extra:
         return _answered(finding, cause.activity, sentence)
     first, after = ([one.remedy for one in extra if (one.place == "after") is late] for late in (False, True))
