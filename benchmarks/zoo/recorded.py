@@ -46,9 +46,9 @@ SIZES: Mapping[Version, tuple[int, ...]] = {
     "fixed": (80_000, 200_000),
 }
 """
-Bytes, a larger size only where a smaller one loses what is scored. All of the zoo may have 40 MB: the first 38
-cases took 13.3, at 330 KB and fewer each for most of the unfixed ones. A look takes 20 to 400 KB, and up to
-200 more with the samples beside it: of three of these cases there was no room for any.
+Bytes, a larger size only where a smaller one loses what is scored. All of the zoo may have 40 MB: the first
+38 cases took 13.3, at 330 KB and fewer each for most of the unfixed ones. A look takes 20 to 400 KB, and up
+to 200 more with the samples beside it: of three of these cases there was no room for any.
 """
 
 
