@@ -223,8 +223,28 @@ def test_fewer_launches_gain_less_than_a_graph_of_all():
 
     fewer, all_at_once = gain.fewer_launches(e, idle), gain.graph(e, idle)[0]
 
-    assert (fewer.low, fewer.high) == (pytest.approx(1 / 0.6, rel=0.01), pytest.approx(1 / 0.24, rel=0.01))
-    assert fewer.high < all_at_once.low
+    gone = 0.95 * (0.8 + 1.4 / 25)  # the gaps, and 1.4 of the 5 us that each kernel is active
+    assert (fewer.low, fewer.high) == pytest.approx((1 / 0.6, 1 / (1 - gone)), rel=0.01)
+    assert fewer.low < all_at_once.low
+    assert fewer.high < all_at_once.high
+
+
+def test_launches_that_go_take_their_kernels_with_them_from_what_limits_next():
+    """Gaps of 75 % and kernels of 25, 7 of these launches: 2.9 times in the middle leaves 16 % and 19."""
+    cycle = [Phase(5e-6, {"gr_active": 1.0, "sm_active": 0.02, "launches": 2e5}), Phase(15e-6)]
+    e = collect(observe(cycle))
+    idle = e.share("idle")
+    fewer = gain.fewer_launches(e, idle)
+
+    assert gain.limit_of_fewer(e, fewer, idle) == "the number of SMs the kernels fill or the host"
+    assert gain.next_limit(e, fewer, eased=("idle",)) == "the number of SMs the kernels fill"
+
+
+def test_kernels_that_are_launched_no_more_save_no_more_than_they_are_active():
+    """40,000 kernels a second of 1 us are active for less time than they are launched in."""
+    e = collect(observe([Phase(1e-6, {"gr_active": 1.0, "sm_active": 0.02, "launches": 1e6}), Phase(24e-6)]))
+
+    assert gain.fewer_launches(e, e.share("idle")).high == pytest.approx(1 / 0.05, rel=0.01)
 
 
 def test_more_loaders_help_until_the_cores_run_out(program):

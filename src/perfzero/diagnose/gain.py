@@ -215,8 +215,47 @@ def graph(e: Evidence, idle: float) -> tuple[Gain, str | None]:
 
 
 def fewer_launches(e: Evidence, idle: float) -> Gain:
-    """What launching less may gain where launches leave the GPU *idle*: some of the gaps go, not all."""
-    return expect(e, idle, recovered=RECOVER_FEWER, assumption=say("gain.fewer_launches"))[0]
+    """
+    What launching less may gain where launches leave the GPU *idle*: some of the gaps go, not all.
+
+    A kernel that is launched no more takes the part of its active time with it that is its launch and not its
+    work (`LAUNCH_RAMP_S`): of those that go the most, at most.
+    """
+    low = amdahl(idle, recovered=RECOVER_FEWER[0])
+    high = amdahl(idle + _launching(e, idle), recovered=RECOVER_FEWER[1])
+    return capped(e, low, high, assumption=say("gain.fewer_launches"))[0]
+
+
+def limit_of_fewer(e: Evidence, expected: Gain, idle: float) -> str | None:
+    """What takes most of the time with the middle of what `fewer_launches` gains: gaps go, and kernels."""
+    if e.split is None:
+        return None
+    launching, saved = _launching(e, idle), middle(expected)
+    gaps = saved * idle / (idle + launching) if idle > 0 else 0.0
+    return limit_after(without_launches(e.split.shares, gaps, saved - gaps), 0.0, eased=())
+
+
+def _launching(e: Evidence, idle: float) -> float:
+    """The share of the time in which kernels are active and do not work yet."""
+    return float(np.fmin(1.0 - idle, e.level("launches") * LAUNCH_RAMP_S))
+
+
+def without_launches(
+    shares: Mapping[TimeClass, float], gaps: float, kernels: float
+) -> dict[TimeClass, float]:
+    """
+    *shares* of the time without launches that *gaps* of it were spent on, and *kernels* that go with them.
+
+    Kernels that are too short to be at any roof are small grids, or wait for their latencies.
+    """
+    short = shares["small_grid"] + shares["latency"]
+    stays = max(0.0, 1.0 - kernels / short) if short > 0 else 1.0
+    return {
+        **shares,
+        "idle": max(0.0, shares["idle"] - gaps),
+        "small_grid": stays * shares["small_grid"],
+        "latency": stays * shares["latency"],
+    }
 
 
 def larger_batch(e: Evidence, idle: float, *, in_part: bool = False) -> Gain:

@@ -38,7 +38,7 @@ from perfzero.attribute.conditions import LISTED_LEFT, SINGLE_LEFT
 from perfzero.attribute.host_activity import LAUNCHING, UPDATES, WAITS_FOR_GPU, Stage
 from perfzero.attribute.parts import Condition
 from perfzero.attribute.updating import Way
-from perfzero.diagnose.gain import limit_after
+from perfzero.diagnose.gain import limit_after, without_launches
 from perfzero.diagnose.thresholds import STEP_TAKES
 from perfzero.diagnose.verdict import Finding, Gain, StepMap, TimeClass
 from perfzero.limits import CHOICE, H200_LOOKS, Limit
@@ -329,22 +329,14 @@ def limit_without_update(shares: Mapping[TimeClass, float], causes: Sequence[Cau
     What takes most of the time, of which *shares* are known, once an optimizer's line among *causes* does
     with few kernels.
 
-    Its part of the idle time goes, and its kernels: too short to be at any roof, they are small grids or wait
-    for their latencies.
+    Its part of the idle time goes, and its kernels.
     """
     idle = shares["idle"] + shares["copy"]
     its = [cause for cause in causes if UPDATES.search(cause.text)]
     part = min(1.0, sum(c.share for c in its))
     kernels = update.kernels(part, idle, beside=sum(c.waited for c in its))
     goes = 1.0 - (update.left[0] + update.left[1]) / 2
-    short = shares["small_grid"] + shares["latency"]
-    stays = max(0.0, 1.0 - goes * kernels / short) if short > 0 else 1.0
-    after = {
-        **shares,
-        "idle": max(0.0, shares["idle"] - goes * part * idle),
-        "small_grid": stays * shares["small_grid"],
-        "latency": stays * shares["latency"],
-    }
+    after = without_launches(shares, goes * part * idle, goes * kernels)
     return limit_after(after, 0.0, eased=())
 
 

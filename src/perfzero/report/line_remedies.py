@@ -316,12 +316,18 @@ def _without_what_is_no_launching(
             return told
         return gain_beside(remedy.text, told, idle, causes, share=finding.share) or told
 
-    remedies = tuple(replace(r, gain=beside(r, r.gain)) for r in finding.remedies)
+    def told(r: Remedy) -> Remedy:
+        own = beside(r, r.gain)
+        return r if own == r.gain else replace(r, gain=own, next_limit=None)
+
+    remedies = tuple(map(told, finding.remedies))
     its = with_its_gain(finding)
     gain = beside(its, finding.gain)
     if gain == finding.gain:
         return finding if remedies == finding.remedies else replace(finding, remedies=remedies)
-    limit = next_limit(finding, () if its is None else (replace(its, gain=gain),), shares, {})
+    limit = next_limit(
+        finding, () if its is None else (replace(its, gain=gain, next_limit=None),), shares, {}
+    )
     return replace(finding, gain=gain, next_limit=limit, remedies=remedies)
 
 

@@ -93,8 +93,9 @@ class Rest:
 
     def of(self, remedy: Remedy) -> Remedy:
         """*remedy* without what is done."""
-        gain = remedy.gain if self.gains_alike else None
-        return replace(remedy, text=self.text, needs=self.needs, topic=self.topic or remedy.topic, gain=gain)
+        gain, limit = (remedy.gain, remedy.next_limit) if self.gains_alike else (None, None)
+        topic = self.topic or remedy.topic
+        return replace(remedy, text=self.text, needs=self.needs, topic=topic, gain=gain, next_limit=limit)
 
 
 WITHOUT_COMPILER: Mapping[str, Rest] = {

@@ -161,7 +161,9 @@ def _with_own_gains(e: Evidence, idle: float, *, in_part: bool = False) -> tuple
         # The optimizer's launches are some of those that come late, and nobody knows how many.
         own[say("try.fused_optimizer_step")] = own[say("try.launch_less")]
         remedies = tuple(sorted(remedies, key=lambda r: r.text != say("try.graph")))
-    return tuple(replace(r, gain=own.get(r.text)) for r in remedies)
+    fewer = say("try.launch_less")
+    limits: dict[str, str | None] = {fewer: gain.limit_of_fewer(e, own[fewer], idle)}
+    return tuple(replace(r, gain=own.get(r.text), next_limit=limits.get(r.text)) for r in remedies)
 
 
 def _launch_bound_in_part(e: Evidence) -> Finding | None:

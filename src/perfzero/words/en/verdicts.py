@@ -355,7 +355,7 @@ VERDICTS: Mapping[str, str] = {
         "every {least}"
     ),
     "gain.graph_beside": "the launches go; up to {share} of the idle time stays, for no graph takes that in",
-    "gain.fewer_launches": "half to nearly all of the gaps can go",
+    "gain.fewer_launches": "half to nearly all of the gaps can go, and with them the launch in each kernel",
     "gain.larger_batch": (
         "a batch {times} times as large, or until the gaps are full and the SMs that have no work now"
     ),

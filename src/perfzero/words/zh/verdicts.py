@@ -270,7 +270,7 @@ VERDICTS: Mapping[str, str] = {
     "gain.stopped": "{assumption}；到 {most}x 时会被{stopped}挡住",
     "gain.graph": "整个步骤都录入图中时，间隙至少缩短 95 %；最好时每隔 {least} 就有一个内核接上",
     "gain.graph_beside": "启动开销消失，而空闲时间中至多 {share} 依旧，因为它进不了图",
-    "gain.fewer_launches": "一半到几乎全部的间隙可以去掉",
+    "gain.fewer_launches": "一半到几乎全部的间隙可以去掉，至多连同每个内核自身的启动时间",
     "gain.larger_batch": "批量加到 {times} 倍，或加到间隙和现在没有任务的 SM 都填满为止",
     "gain.larger_batch_there": "批量至少加到 {times} 倍，最多加到间隙填满为止",
     "gain.launches_beside": "{assumption}；而空闲时间中至多 {share} 依旧，因为那不是在启动内核",
