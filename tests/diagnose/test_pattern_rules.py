@@ -217,6 +217,23 @@ def test_double_precision_that_no_burst_saw_is_told_by_the_samples_that_have_it(
     assert found is None or found.share > 0.95
 
 
+def test_of_samples_without_that_pipe_nothing_is_known_either_way() -> None:
+    """As where half of GPM's rows were lost: what they would have said is no sign of float32."""
+    seen = observe((Phase(0.01, DOUBLE),))
+
+    def half(table: Samples) -> Samples:
+        pipe = table.column("fp64_active").copy()
+        pipe[::2] = np.nan
+        return table.with_columns({"fp64_active": pipe})
+
+    rest = {name: column for name, column in seen.zoom.columns.items() if name != "fp64_active"}
+    zoom = Samples(seen.zoom.start_ns, seen.zoom.end_ns, rest)
+    found = fp64_path(collect(replace(seen, pm=half(seen.pm), gpm=half(seen.gpm), zoom=zoom)))
+
+    assert found is not None
+    assert found.share > 0.95
+
+
 SINGLE = {"gr_active": 1.0, "sm_active": 0.93, "fma_active": 0.53, "tensor_active": 0.0, "launches": 150.0}
 NEITHER = {"gr_active": 1.0, "sm_active": 0.93, "fma_active": 0.1, "tensor_active": 0.0, "launches": 150.0}
 

@@ -571,7 +571,10 @@ def test_where_it_is_the_smaller_part_of_what_waits_they_do(starved: Diagnosis) 
     assert [remedy.text for remedy in after.verdict.remedies] == ["Bring it there."]
 
 
-BETWEEN = Condition("between", True, 0.5, (layer("aten::mul"),))
+FEEDS: tuple[Topic, ...] = ("channels_last", "alignment", "tensor_cores", "fused_attention")
+BETWEEN: dict[Topic, Condition] = {"between": Condition("between", True, 0.5, (layer("aten::mul"),))} | {
+    topic: Condition(topic, False, 0.0) for topic in FEEDS
+}
 FUSED = Condition(
     "chains",
     True,
@@ -597,7 +600,7 @@ def test_kernels_that_multiply_nothing_keep_no_tensor_core_from_work_and_fusing_
     starved: Diagnosis,
 ) -> None:
     """As six layers of width 384: their gates and norms were at no roof, and went with torch.compile."""
-    after = settled(with_memory(starved), {"between": BETWEEN, "chains": FUSED})
+    after = settled(with_memory(starved), {**BETWEEN, "chains": FUSED})
 
     assert [f.rule for f in after.findings] == ["memory_bound", "latency_bound"]
     assert after.verdict is after.findings[0]
@@ -606,17 +609,24 @@ def test_kernels_that_multiply_nothing_keep_no_tensor_core_from_work_and_fusing_
     assert after.steps[0].answer == say("answer.not_needed")
 
 
-@pytest.mark.parametrize("topic", ["channels_last", "alignment", "tensor_cores", "fused_attention"])
-def test_where_products_could_be_fed_better_the_tensor_cores_wait(starved: Diagnosis, topic: Topic) -> None:
+@pytest.mark.parametrize("holds", [True, None], ids=["seen", "not known"])
+@pytest.mark.parametrize("topic", FEEDS)
+def test_where_products_could_be_fed_better_the_tensor_cores_wait(
+    starved: Diagnosis, topic: Topic, holds: bool | None
+) -> None:
     """As a ResNet in NCHW, whose norms are slow for the same reason."""
-    fed = Condition(topic, True, 0.1, (layer("conv"),))
-    after = settled(with_memory(starved), {"between": BETWEEN, "chains": FUSED, topic: fed})
+    seen = {**BETWEEN, "chains": FUSED}
+    del seen[topic]
+    if holds:
+        seen[topic] = Condition(topic, True, 0.1, (layer("conv"),))
+    after = settled(with_memory(starved), seen)
 
     assert [f.rule for f in after.findings] == ["tensor_starved", "memory_bound"]
 
 
 def test_where_they_are_the_smaller_part_of_what_waits_the_tensor_cores_wait(starved: Diagnosis) -> None:
-    after = settled(with_memory(starved), {"between": replace(BETWEEN, share=0.25), "chains": FUSED})
+    less = replace(BETWEEN["between"], share=0.25)
+    after = settled(with_memory(starved), {**BETWEEN, "between": less, "chains": FUSED})
 
     assert [f.rule for f in after.findings] == ["tensor_starved", "memory_bound"]
 
@@ -632,7 +642,7 @@ def test_where_they_are_the_smaller_part_of_what_waits_the_tensor_cores_wait(sta
 def test_once_elementwise_operators_are_fused_what_is_beside_them_may_limit(
     starved: Diagnosis, rest: Others, limit: str
 ) -> None:
-    after = settled(with_memory(starved), {"between": BETWEEN, "chains": replace(FUSED, others=rest)})
+    after = settled(with_memory(starved), {**BETWEEN, "chains": replace(FUSED, others=rest)})
 
     assert after.verdict is not None
     assert after.verdict.next_limit == limit

@@ -241,13 +241,7 @@ def _nothing_for_tensor_cores(finding: Finding, seen: Mapping[Topic, Condition],
     )
 
 
-_FEEDS: tuple[Topic, ...] = (
-    "channels_last",
-    "alignment",
-    "tensor_cores",
-    "fused_attention",
-    "slow_convolutions",
-)
+_FEEDS: tuple[Topic, ...] = ("channels_last", "alignment", "tensor_cores", "fused_attention")
 """What keeps tensor cores waiting by how their products are made, or what stands in their place."""
 
 _NOT_FOR_THEM: tuple[Topic, ...] = ("by_channel", "between")
@@ -265,8 +259,11 @@ def _why_not(topic: Topic, seen: Mapping[Topic, Condition], waiting: float, busy
 
 
 def _fed_badly(seen: Mapping[Topic, Condition]) -> bool:
-    """Whether a look shows something by which the tensor cores would be fed better."""
-    return any(topic in seen and seen[topic].holds for topic in _FEEDS)
+    """Whether the tensor cores might be fed better, for all that a look shows."""
+    slow = seen.get("slow_convolutions")
+    return (slow is not None and slow.holds) or any(
+        topic not in seen or seen[topic].holds for topic in _FEEDS
+    )
 
 
 def _shown_only(rule: str, seen: Mapping[Topic, Condition]) -> Iterator[Remedy]:

@@ -109,8 +109,10 @@ def fp64_path(e: Evidence) -> Finding | None:
     matrix = e.while_busy("tensor_fp64_active")
     by_tensor = matrix >= FP64_HEAVY.value
     double = on_pipe | (by_tensor & (rates.tensor >= TENSOR_UNUSED.value))
-    busy_s = float(np.sum(rates.busy_s))
-    of_busy = float(np.sum(rates.busy_s[double])) / busy_s if busy_s > 0 else 0.0
+    known = np.isfinite(rates.fp64)
+    known = known if known.any() else np.full(len(known), True)
+    busy_s = float(np.sum(rates.busy_s[known]))
+    of_busy = float(np.sum(rates.busy_s[double & known])) / busy_s if busy_s > 0 else 0.0
     share = of_busy * (1.0 - e.share("idle", "copy"))
     if not share >= COMPUTE_WATCH.value:
         return None
