@@ -4,7 +4,8 @@ How verdicts fare when the data is worse, or the world another one: each perturb
     PYTHONPATH=tests python -m recordings.robustness    writes the table into docs/robustness.md
 
 *held*: the same first cause. *unsure*: another one, or none, that nobody would take for sure, or that is told
-as a close call with the one of before in the second place. *moved*: another one, told as likely or sure.
+as a close call with the one of before in the second place, or where the one of before was unsure itself.
+*moved*: another one, told as likely or sure.
 """
 
 from __future__ import annotations
@@ -92,7 +93,8 @@ def outcome(name: str, perturbation: str) -> Outcome:
     whole, worse = judged(name, None), judged(name, perturbation)
     if first_cause(whole) == first_cause(worse):
         return "held"
-    sure = worse.verdict is not None and confidence_word(worse.verdict.confidence) != "unsure"
+    sure = all(d.verdict is None or confidence_word(d.verdict.confidence) != "unsure" for d in (whole, worse))
+    sure = sure and worse.verdict is not None
     second = [finding.rule for finding in worse.findings[1:2]]
     close = say("doubt.close_call") in worse.doubts and second == [first_cause(whole)]
     return "moved" if sure and not close else "unsure"

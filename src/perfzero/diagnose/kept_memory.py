@@ -26,10 +26,21 @@ _MADE_FOR = say("try.graph")
 """The remedy that a finding's gain was computed for, where it is not the first one."""
 
 
+def asks_for_memory(e: Evidence, share: float) -> bool:
+    """Whether most of *share*, idle time, goes to calls for device memory."""
+    return _clearing(e, share) is not None
+
+
+def _clearing(e: Evidence, share: float) -> Cleared | None:
+    found = cleared(e.long)
+    most = found is not None and found.idle_most >= max(IDLE_INFO.value, RESOLVED.value * share)
+    return found if most else None
+
+
 def with_kept_memory(e: Evidence, finding: Finding) -> Finding:
     """*finding* of idle time, led by keeping memory where most of that time goes to calls for memory."""
-    found = cleared(e.long)
-    if found is None or found.idle_most < max(IDLE_INFO.value, RESOLVED.value * finding.share):
+    found = _clearing(e, finding.share)
+    if found is None:
         return finding
     expected, stopped = _gain(e, found, finding.share)
     its = next((r for r in finding.remedies if r.text == _MADE_FOR), next(iter(finding.remedies), None))

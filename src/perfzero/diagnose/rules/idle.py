@@ -14,7 +14,7 @@ from perfzero.diagnose import gain
 from perfzero.diagnose.evidence import Evidence
 from perfzero.diagnose.filling import EAGER
 from perfzero.diagnose.idle_time import IdleTime
-from perfzero.diagnose.kept_memory import with_kept_memory
+from perfzero.diagnose.kept_memory import asks_for_memory, with_kept_memory
 from perfzero.diagnose.remedies import cores_left, quota_bites, remedies_for, waits_for_core, workers_crowd
 from perfzero.diagnose.rules._rivals import close
 from perfzero.diagnose.rules._severity import of_share
@@ -219,6 +219,9 @@ def sync_bound(e: Evidence) -> Finding | None:
     # A host that never has the next command waiting is not one that waits now and then.
     if not launches >= SOME_LAUNCHES.value or queue.ahead < HOST_LATE.value:
         return None
+    # How long a call for memory takes, a millisecond or half of one, says nothing of who waits for whom.
+    if asks_for_memory(e, idle):
+        return None
     expected, stopped = gain.expect(e, idle, recovered=RECOVER_SYNC, assumption=say("gain.waits_can_go"))
     main = e.level("host_main_cpu")
     because = [
@@ -247,7 +250,7 @@ def sync_bound(e: Evidence) -> Finding | None:
         eased=("idle",),
         launching=launching,
     )
-    found, rival = with_kept_memory(e, found), _launch_bound_throughout(e)
+    rival = _launch_bound_throughout(e)
     return found if rival is None or close(found, rival) else None
 
 
