@@ -19,7 +19,7 @@ from perfzero.attribute.host_activity import DEEPEST
 from perfzero.attribute.moments import main_thread, moments_of, visits_of
 from perfzero.attribute.stacks import HostCauses, causes_by_averages, host_causes
 from perfzero.stacks import Frame, HostStacks, ProcessStacks
-from perfzero.values import Samples
+from perfzero.values import IntArray, Samples
 
 
 @pytest.mark.parametrize("period_ns", [MS, 2 * MS])
@@ -128,13 +128,10 @@ def test_a_line_at_which_the_host_waits_while_the_gpu_is_busy_is_harmless() -> N
     assert found.causes[0].share == pytest.approx(1.0, abs=0.03)
 
 
-def copying(
-    text: str, *, idle: float = 0.0, busy: float = 0.0, known: int = 1, inner: Sequence[Frame] = ()
-) -> list[str]:
+def two_lines(text: str, inner: Sequence[Frame]) -> tuple[HostStacks, Samples, IntArray]:
     """
-    What two lines with this *text* are told as; in the first a copy engine works so much.
-
-    The GPU is busy for the first third of the first. *known*: one of so many samples tells of the engine.
+    Two lines with this *text*, of which the GPU is busy for the first third of the first, and a third one;
+    samples of these, and the time of each since it all began anew, in ns.
     """
     parts: list[Part] = [
         (at(11, *inner), 15, [(0, 5)]),
@@ -143,11 +140,27 @@ def copying(
     ]
     stacks, samples = made(parts)
     lines = {**stacks.lines, ("/job/train.py", 11): text, ("/job/train.py", 13): text}
-    since = samples.start_ns % (40 * MS)
+    return HostStacks(stacks.processes, lines), samples, samples.start_ns % (40 * MS)
+
+
+def activities(stacks: HostStacks, samples: Samples) -> list[str]:
+    """What is told of each line, by its number."""
+    found = host_causes(stacks, samples)
+    return [c.activity for c in sorted(found.causes, key=lambda c: c.frame.line)]
+
+
+def copying(
+    text: str, *, idle: float = 0.0, busy: float = 0.0, known: int = 1, inner: Sequence[Frame] = ()
+) -> list[str]:
+    """
+    What two lines with this *text* are told as; in the first a copy engine works so much.
+
+    The GPU is busy for the first third of the first. *known*: one of so many samples tells of the engine.
+    """
+    stacks, samples, since = two_lines(text, inner)
     engine = np.select([since < 4 * MS, since < 14 * MS], [busy, idle], 0.0)
     engine = np.where(np.arange(len(samples)) % known == 0, engine, np.nan)
-    found = host_causes(HostStacks(stacks.processes, lines), samples.with_columns({"ce_active": engine}))
-    return [c.activity for c in sorted(found.causes, key=lambda c: c.frame.line)]
+    return activities(stacks, samples.with_columns({"ce_active": engine}))
 
 
 def test_a_line_that_may_copy_does_if_a_copy_engine_works_while_the_gpu_is_idle() -> None:
@@ -172,14 +185,7 @@ def clearing(
     What two lines with this *text* are told as: the engine clears memory, or copies at the rate *link*, for
     so much of the idle time of the first. *empty*: no sample tells what is written.
     """
-    parts: list[Part] = [
-        (at(11, *inner), 15, [(0, 5)]),
-        (at(13, *inner), 15, []),
-        (at(12, CALL), 10, [(0, 10)]),
-    ]
-    stacks, samples = made(parts)
-    lines = {**stacks.lines, ("/job/train.py", 11): text, ("/job/train.py", 13): text}
-    since = samples.start_ns % (40 * MS)
+    stacks, samples, since = two_lines(text, inner)
     busy = np.where((since >= 5 * MS) & (since < (5 + 10 * engine) * MS), 1.0, 0.0)
     written = busy * samples.duration_s * 4.24e11
     columns = {
@@ -189,8 +195,7 @@ def clearing(
         "pcie_rx_bytes": busy * samples.duration_s * (2.5e7 + link),
         "pcie_tx_bytes": 0.0 * busy,
     }
-    found = host_causes(HostStacks(stacks.processes, lines), samples.with_columns(columns))
-    return [c.activity for c in sorted(found.causes, key=lambda c: c.frame.line)]
+    return activities(stacks, samples.with_columns(columns))
 
 
 def test_a_line_asks_for_memory_if_the_engine_clears_it_while_the_gpu_is_idle() -> None:
